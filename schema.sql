@@ -99,6 +99,7 @@ CREATE TABLE pipeline (                  -- [log]
     version    INTEGER NOT NULL,
     created_us INTEGER NOT NULL,
     updated_us INTEGER NOT NULL,
+    source     TEXT NOT NULL DEFAULT '', -- the git repository that it follows; '' = it is set by hand
     UNIQUE (project, name)
 ) STRICT;
 
@@ -111,6 +112,7 @@ CREATE TABLE pipeline_version (          -- [log]
     seq            INTEGER NOT NULL,
     run            TEXT NOT NULL DEFAULT '',
     created_us     INTEGER NOT NULL,
+    origin         TEXT NOT NULL DEFAULT '{}', -- the git commit that it came from: source, url, branch, commit, path, author, …
     PRIMARY KEY (pipeline, version)
 ) STRICT, WITHOUT ROWID;
 
@@ -376,8 +378,21 @@ CREATE TABLE audit (                     -- who let whom in and took what away; 
 ) STRICT;
 
 CREATE TABLE source (                    -- [log] watched git repositories
-    name TEXT PRIMARY KEY,
-    spec TEXT NOT NULL
+    name       TEXT PRIMARY KEY,
+    project    TEXT NOT NULL REFERENCES project(name),
+    spec       TEXT NOT NULL,            -- {git, branch, path, interval, paused}
+    created_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE source_state (              -- what this machine last saw of a source
+    name       TEXT PRIMARY KEY REFERENCES source(name) ON DELETE CASCADE,
+    state      TEXT NOT NULL,            -- following, invalid, unreachable
+    error      TEXT NOT NULL DEFAULT '',
+    seen       TEXT NOT NULL DEFAULT '', -- the commit at the branch's tip
+    applied    TEXT NOT NULL DEFAULT '', -- the commit whose specs run
+    details    TEXT NOT NULL DEFAULT '{}', -- author, subject and time of `seen`; warnings
+    looked_us  INTEGER NOT NULL DEFAULT 0,
+    changed_us INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE notify (                    -- [log]

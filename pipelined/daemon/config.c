@@ -174,6 +174,9 @@ static const struct field {
      "GPU-hours: an update of a pipeline whose jobs are expected to take more needs --yes; -1: no update does."},
     {"gc_every", DURATION, offsetof(struct pl_config, gc_every_ms), "24h", "DURATION",
      "How often data that is no longer needed is removed from the store; 0s: only on request (pipelinectl gc)."},
+    {"git.local_folders", TEXT, offsetof(struct pl_config, git_local), "", "FOLDERS",
+     "Folders of this machine below which sources may follow git repositories, separated by commas. Whoever may create a source "
+     "can read every repository there. Default: none."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
      "Lowest level that is logged: debug, info, warn, error."},
 };

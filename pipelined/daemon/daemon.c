@@ -18,6 +18,7 @@
 #include "pipelined/exec/local/local.h"
 #include "pipelined/net/server/tls.h"
 #include "pipelined/s3gateway/gateway/gateway.h"
+#include "pipelined/source/source.h"
 #include "storage/base/clock.h"
 #include "storage/object/store_marker.h"
 #include "storage/system/io.h"
@@ -55,8 +56,10 @@ struct daemon {
     struct pl_pool *pool;
     struct pl_engine *engine;
     struct pl_executor *executor;
-    struct pl_kube_settings kube; /* settings of pods, for --executor kubernetes */
-    struct pl_api *_Atomic api;   /* the API; the database's writer thread sends events to it */
+    struct pl_pipeline_host pipelines; /* what setting a pipeline needs */
+    struct pl_sources *sources;        /* the git repositories that are followed; handlers of the API use them */
+    struct pl_kube_settings kube;      /* settings of pods, for --executor kubernetes */
+    struct pl_api *_Atomic api;        /* the API; the database's writer thread sends events to it */
     /* the S3 gateway; handlers of the API use it; NULL = no gateway, or not started yet */
     struct pl_s3 *_Atomic s3;
     struct pl_timer *drain_timer, *look_timer, *keep_timer;
@@ -566,6 +569,28 @@ static int start_s3(struct daemon *d, struct pl_err *err)
 
 /* ---- start and stop ---- */
 
+/* Starts following git repositories. */
+static int start_sources(struct daemon *d, struct pl_err *err)
+{
+    const struct pl_engine_ops *engine = pl_engine_api_ops();
+    const struct pl_sources_config c = {.host = &d->pipelines,
+                                        .data_dir = d->config->data,
+                                        .local_folders = d->config->git_local};
+    const bool local = pl_streq(d->config->executor, "local");
+
+    d->pipelines =
+        (struct pl_pipeline_host){.db = d->db,
+                                  .stores = d->stores,
+                                  .local = local,
+                                  .no_sandbox = local && pl_streq(d->config->sandbox, "none"),
+                                  .confirm_above_s =
+                                      d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
+                                  .check_stages = engine->check_stages,
+                                  .pipelines_changed = engine->pipelines_changed,
+                                  .engine = d->engine};
+    return pl_sources_start(&c, &d->sources, err);
+}
+
 /* Starts the API, then the S3 gateway, then garbage collection, which must keep the data of the gateway's
  * uploads. */
 static int start_api(struct daemon *d, struct pl_err *err)
@@ -580,7 +605,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .engine_self = d->engine,
                               .data_dir = d->config->data,
                               .executor = d->config->executor,
-                              .no_sandbox = pl_streq(d->config->sandbox, "none") && pl_streq(d->config->executor, "local"),
+                              .no_sandbox = d->pipelines.no_sandbox,
                               .version = PL_VERSION,
                               .token = d->token,
                               .master_key = d->master_key,
@@ -592,8 +617,8 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .worker_url = d->config->worker_url,
                               .proxy_header = d->config->proxy_header,
                               .proxy_addresses = d->config->proxy_addresses,
-                              .confirm_above_s =
-                                  d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
+                              .pipelines = &d->pipelines,
+                              .sources = d->sources,
                               .gc_every_ms = d->config->gc_every_ms,
                               .tables = tables,
                               .s3_url = s3_url,
@@ -634,6 +659,7 @@ static int start(struct daemon *d, struct pl_err *err)
     split_hosts(d);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.look", on_look, d, &d->look_timer, err);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.keep", on_keep, d, &d->keep_timer, err);
+    r = r < 0 ? r : start_sources(d, err);
     r = r < 0 ? r : start_api(d, err);
     r = r < 0 || !with_pods(d) ? r : pl_kube_settings_url(&d->kube, d->config, pl_api_local_url(d->api), err);
     if (r == 0) {
@@ -653,11 +679,11 @@ static void run_posted(struct daemon *d)
     }
 }
 
-/* Waits until the pool has no jobs. Runs the loop meanwhile, because a job may wait until a function has run
- * on the loop. */
+/* Waits until the pool has no jobs and the thread of the sources has ended. Runs the loop meanwhile, because they may wait
+ * until a function has run on the loop. */
 static void drain_pool(struct daemon *d)
 {
-    while (d->pool && !pl_pool_drain_for(d->pool, DRAIN_TURN_MS))
+    while (d->pool && (!pl_pool_drain_for(d->pool, DRAIN_TURN_MS) || !pl_sources_drained(d->sources)))
         run_posted(d);
     run_posted(d);
 }
@@ -669,6 +695,7 @@ static void stop(struct daemon *d)
 
     pl_timer_destroy(d->look_timer);
     pl_timer_destroy(d->keep_timer);
+    pl_sources_drain(d->sources);
     pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);
@@ -688,6 +715,7 @@ static void stop(struct daemon *d)
         pl_loop_run(d->loop);
     }
     drain_pool(d);
+    pl_sources_destroy(d->sources);
     pl_engine_detach(d->engine);
     if (d->db)
         pl_db_stop(d->db);

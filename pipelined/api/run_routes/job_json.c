@@ -57,7 +57,7 @@ static const char *device_of(const struct pl_rows *rows, const json_t *counts, c
 
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
-    _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
+    _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14), *origin = pl_col_json(rows, 21);
     struct pl_hash code = pl_col_hash(rows, 10);
     /* a version of 0 means that the pipeline was deleted */
     json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null();
@@ -73,6 +73,8 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
     json_object_set_new(out, "mem_peak", num(ms, "max_rss_kb") > 0 ? json_integer(num(ms, "max_rss_kb") * 1024) : json_null());
     if (*pl_col_text(rows, 19))
         json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
+    if (json_object_size(origin))
+        json_object_set(out, "origin", origin);
     if (whole) {
         json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
         json_object_set_new(out, "code", pl_api_hash_json(&code));

@@ -11,7 +11,9 @@
     " j.counts, j.ms, j.bytes, j.created_us, coalesce(j.started_us, 0), coalesce(j.finished_us, 0),"                             \
     " (SELECT as_branch FROM run WHERE id = j.run),"                                                                             \
     " CASE WHEN json_extract(j.counts, '$.attempts') > 0 THEN '' ELSE"                                                           \
-    " coalesce((SELECT json_extract(spec, '$.gpu') FROM stage WHERE id = j.version), '') END"
+    " coalesce((SELECT json_extract(spec, '$.gpu') FROM stage WHERE id = j.version), '') END,"                                   \
+    " (SELECT v.origin FROM stage s JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version"                \
+    " WHERE s.id = j.version)"
 
 /* Makes the JSON of a job; `whole` adds its inputs, code and attempts. New reference. */
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);

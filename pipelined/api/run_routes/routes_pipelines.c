@@ -2,12 +2,8 @@
  * anything is stored. */
 #include "pipelined/api/server/api_context.h"
 
-#include "pipelined/db/pipelines/defaults_tx.h"
 #include "pipelined/db/pipelines/manual_run.h"
-#include "pipelined/db/pipelines/pipeline_tx.h"
-#include "pipelined/plan/datum_identity.h"
-#include "storage/dataset/gc/reachability.h"
-#include "storage/pack/pack_builder.h"
+#include "pipelined/db/pipelines/pipeline_draft.h"
 #include "storage/system/log_line.h"
 #include "storage/tree/tree_diff.h"
 
@@ -16,285 +12,7 @@
 #define SPEC_BODY_MAX       (12u << 20)
 #define CHANGED_FILES_SHOWN 20 /* names of changed code files in an answer, per stage */
 
-/* ---- context of the spec parser ---- */
-
-struct context {
-    struct pl_conn *conn;
-    const struct pl_principal *who;
-    char owner[PL_NAME_MAX_BYTES + 1];
-    /* malloc'ed JSON: first the cluster's defaults, then the project's; the third element is NULL */
-    char *defaults[3];
-    struct pl_err failed; /* first error of a callback; if set, the callbacks' results are invalid */
-};
-
-static void context_finish(struct context *c)
-{
-    free(c->defaults[0]);
-    free(c->defaults[1]);
-}
-
-static bool find_repo(struct context *c, const char *project, const char *repo, struct pl_repo_row *ret)
-{
-    struct pl_err err = {0};
-    int r = pl_db_repo_seek(c->conn, project, repo, ret, &err);
-
-    if (r < 0)
-        c->failed = err;
-    return r > 0;
-}
-
-/* Returns true if the repo exists. Also returns true for a repo that the principal may not read, so that the
- * result does not reveal whether it exists; may_set refuses the request later. */
-static bool repo_exists(void *self, const char *project, const char *repo)
-{
-    struct context *c = self;
-    struct pl_repo_row row;
-
-    return !pl_principal_may(c->who, PL_VERB_READ, project, repo) || find_repo(c, project, repo, &row);
-}
-
-static const char *stage_owner(void *self, const char *project, const char *stage)
-{
-    struct context *c = self;
-    _cleanup_free_ char *owner = NULL;
-    struct pl_repo_row repo;
-    struct pl_err err = {0};
-    int r;
-
-    if (!pl_principal_may(c->who, PL_VERB_READ, project, stage))
-        return "";
-    r = pl_db_stage_owner(c->conn, project, stage, &owner, &err);
-    if (r < 0 && r != PL_ENOTFOUND)
-        c->failed = err;
-    if (r < 0)
-        return find_repo(c, project, stage, &repo) && repo.output ? "" : NULL;
-    snprintf(c->owner, sizeof c->owner, "%s", owner);
-    return c->owner;
-}
-
-static const char *const *defaults(void *self, const char *project)
-{
-    struct context *c = self;
-    struct pl_err err = {0};
-
-    if (pl_db_defaults_read(c->conn, NULL, &c->defaults[0], &err) < 0 ||
-        pl_db_defaults_read(c->conn, project, &c->defaults[1], &err) < 0)
-        c->failed = err;
-    return (const char *const *)c->defaults;
-}
-
-static bool network_off(void *self, const char *project)
-{
-    struct context *c = self;
-    struct pl_err err = {0};
-    bool off = false;
-
-    if (pl_db_network_off(c->conn, project, &off, &err) < 0)
-        c->failed = err;
-    return off;
-}
-
-static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
-{
-    json_t *out = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_string(list[i].text));
-    return out;
-}
-
 /* ---- create and update ---- */
-
-struct setting {
-    struct pl_api *api;
-    const struct pl_http_request *req;
-    json_t *body;
-    const char *text, *filename;
-    struct pl_spec *spec;
-    struct pl_spec_errors problems;
-    struct pl_stage_code *code;
-    struct pl_pipeline_args args;
-    json_t *warnings; /* list of warnings, from the spec parser and the cluster */
-    struct pl_store_hold hold;
-    /* packs that garbage collection has condemned (gc.h), but that the code folders need */
-    struct pl_pack_set hidden;
-    struct pl_effort effort; /* limit of the work that checking the code folders may cause */
-};
-
-static void setting_finish(struct setting *s)
-{
-    pl_spec_destroy(s->spec);
-    free(s->code);
-    pl_store_release(&s->hold);
-    pl_pack_set_finish(&s->hidden);
-    pl_pipeline_args_finish(&s->args);
-    json_decref(s->warnings);
-    json_decref(s->body);
-}
-
-/* Checks that the principal may define stages in the project, and may read their inputs, because everyone who
- * may read the project can read what the stages write. */
-static int may_set(const struct setting *s, struct pl_err *err)
-{
-    int r = pl_api_may(s->req, PL_VERB_DEFINE, s->spec->project, NULL, err);
-
-    for (size_t i = 0; i < s->spec->n_stages && r == 0; i++) {
-        const struct pl_stage *stage = &s->spec->stages[i];
-
-        for (size_t leaf = 0; leaf < stage->n_leaves && r == 0; leaf++)
-            if (stage->leaves[leaf]->kind == PL_INPUT_LEAF)
-                r = pl_api_may(s->req, PL_VERB_READ, stage->leaves[leaf]->project, stage->leaves[leaf]->repo, err);
-    }
-    return r;
-}
-
-/* Parses the spec and checks that its project exists, before a store is opened for it. */
-static int parse(struct setting *s, const char *project, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
-    _cleanup_(context_finish) struct context c = {.conn = rd.conn, .who = pl_http_context(s->req)};
-    const struct pl_api_config *config = &s->api->config;
-    struct pl_spec_context ctx = {.self = &c,
-                                  .project = project,
-                                  .defaults = defaults,
-                                  .network_off = network_off,
-                                  .repo_exists = repo_exists,
-                                  .stage_owner = stage_owner,
-                                  .no_sandbox = config->no_sandbox,
-                                  .local = config->executor == NULL || pl_streq(config->executor, "local")};
-    int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
-
-    if (c.failed.code < 0) {
-        *err = c.failed;
-        return c.failed.code;
-    }
-    r = r < 0 ? r : may_set(s, err);
-    return r < 0 ? r : pl_api_project(rd.conn, s->spec->project, err);
-}
-
-static int refuse_code(const char *stage, const char *key, const char *why, struct pl_err *err)
-{
-    char field[2 * PL_NAME_MAX_BYTES];
-
-    snprintf(field, sizeof field, "code.%.60s%s%.24s", stage, *key ? "." : "", key);
-    return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s: %s", field, why), field);
-}
-
-/* Checks `code` of the request: {STAGE: {"root", "git"}} for stages that have a code folder. */
-static int check_code(const struct setting *s, json_t *code, struct pl_err *err)
-{
-    const char *name, *key;
-    json_t *one, *value;
-
-    if (code && !json_is_object(code))
-        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "code: an object {STAGE: {\"root\", \"git\"}} is expected"), "code");
-    json_object_foreach(code, name, one)
-    {
-        const struct pl_stage *stage = pl_spec_stage(s->spec, name);
-
-        if (!stage || !stage->code)
-            return refuse_code(name, "", stage ? "this stage of the spec has no \"code\"" : "the spec has no stage of that name",
-                               err);
-        if (!json_is_object(one))
-            return refuse_code(name, "", "an object {\"root\", \"git\"} is expected", err);
-        json_object_foreach(one, key, value)
-        {
-            bool git = pl_streq(key, "git");
-
-            if (!git && !pl_streq(key, "root"))
-                return refuse_code(name, key, "unknown; \"root\" and \"git\" are accepted", err);
-            if (git ? !json_is_object(value) : !json_is_string(value))
-                return refuse_code(name, key, git ? "an object is expected" : "a string is expected", err);
-        }
-    }
-    return 0;
-}
-
-static int note_hidden(void *self, const struct pl_hash *pack, struct pl_err *err)
-{
-    struct setting *s = self;
-
-    return pl_pack_set_add(&s->hidden, pack, err);
-}
-
-/* Reads and checks the tree root of a stage's code folder, which the client has uploaded. */
-static int read_root(struct setting *s, const struct pl_stage *stage, const char *text, struct pl_hash *ret, struct pl_err *err)
-{
-    struct pl_store *store;
-    int r;
-
-    if (!text)
-        return pl_err_set(err, PL_EINVAL, "stage \"%s\" has \"code\": \"%s\", but the request has no code.%s.root", stage->name,
-                          stage->code, stage->name);
-    r = pl_hash_parse(text, ret, err);
-    r = r < 0 ? r : pl_project_stores_get(s->api->config.stores, s->spec->project, &store, err);
-    if (r < 0)
-        return r;
-    if (!s->hold.store)
-        pl_store_hold(store, &s->hold);
-    r = pl_reachability_check_tree(
-        &(struct pl_reachability){.store = store, .hidden = note_hidden, .self = s, .effort = &s->effort}, ret, err);
-    return r < 0 ? pl_err_wrap(err, r, "the code folder of stage \"%s\"", stage->name) : 0;
-}
-
-static int read_code(struct setting *s, json_t *code, struct pl_err *err)
-{
-    int r = check_code(s, code, err);
-
-    if (r < 0)
-        return r;
-    s->code = calloc(s->spec->n_stages + 1, sizeof *s->code);
-    if (!s->code)
-        return pl_err_nomem(err);
-    for (size_t i = 0; i < s->spec->n_stages; i++) {
-        const struct pl_stage *stage = &s->spec->stages[i];
-        json_t *one = json_object_get(code, stage->name);
-
-        r = stage->code ? read_root(s, stage, json_string_value(json_object_get(one, "root")), &s->code[i].root, err) : 0;
-        if (r < 0)
-            return r;
-        s->code[i].git = json_object_get(one, "git");
-        pl_stage_code_identity(stage, stage->code ? &s->code[i].root : NULL, &s->code[i].identity);
-    }
-    return 0;
-}
-
-/* Stores the spec as written and in its effective form, as blobs; a dry run only computes their ids. */
-static int store_specs(struct setting *s, struct pl_err *err)
-{
-    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
-    _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
-    struct pl_pack_sink sink;
-    struct pl_store *store;
-    int r = pl_spec_effective_json(s->spec, &effective, err);
-
-    if (r < 0)
-        return r;
-    if (s->args.dry_run) {
-        pl_hash_sha256(s->text, strlen(s->text), &s->args.user_spec);
-        pl_hash_sha256(effective.data, effective.len, &s->args.effective_spec);
-        return 0;
-    }
-    r = pl_project_stores_get(s->api->config.stores, s->spec->project, &store, err);
-    if (r < 0)
-        return r;
-    if (!s->hold.store)
-        pl_store_hold(store, &s->hold);
-    sink = pl_store_sink(store);
-    r = pl_pack_builder_open(&sink, s->spec->project, &session, err);
-    r = r < 0 ? r : pl_pack_builder_add(session, PL_REC_BLOB, s->text, strlen(s->text), &s->args.user_spec, err);
-    r = r < 0 ? r : pl_pack_builder_add(session, PL_REC_BLOB, effective.data, effective.len, &s->args.effective_spec, err);
-    return r < 0 ? r : pl_pack_builder_finish(session, err);
-}
-
-/* Lets the executor check whether the cluster accepts the stages' pods, before anything is stored. */
-static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
-{
-    const struct pl_api_config *config = &s->api->config;
-
-    s->warnings = problems_json(s->problems.warnings, s->problems.n_warnings);
-    return config->engine->check_stages(config->engine_self, s->spec, strict, s->warnings, err);
-}
 
 struct changed_files {
     json_t *names; /* the first CHANGED_FILES_SHOWN */
@@ -321,13 +39,13 @@ static int read_root_at(const json_t *roots, size_t i, struct pl_hash *ret, stru
 
 /* Replaces the tree roots in a stage's entry ("code", see update_cost.h) by the names of the files that differ:
  * "files": {"changed": [NAME…], "count"}. */
-static int name_changed_files(struct setting *s, json_t *entry, struct pl_err *err)
+static int name_changed_files(struct pl_pipeline_draft *d, json_t *entry, struct pl_err *err)
 {
     const json_t *roots = json_object_get(entry, "code");
     struct changed_files files = {.names = json_array()};
     struct pl_hash before, after;
     struct pl_store *store;
-    int r = pl_project_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    int r = pl_project_stores_get(d->host->stores, d->spec->project, &store, err);
 
     r = r < 0 ? r : read_root_at(roots, 0, &before, err);
     r = r < 0 ? r : read_root_at(roots, 1, &after, err);
@@ -342,64 +60,57 @@ static int name_changed_files(struct setting *s, json_t *entry, struct pl_err *e
 }
 
 /* Names the changed files of each stage whose code has changed. */
-static int name_all_changed_files(struct setting *s, struct pl_err *err)
+static int name_all_changed_files(struct pl_pipeline_draft *d, struct pl_err *err)
 {
     json_t *entry;
     size_t i;
     int r = 0;
 
-    json_array_foreach(s->args.changes, i, entry)
+    json_array_foreach(d->args.changes, i, entry)
     {
         if (r == 0 && json_object_get(entry, "code"))
-            r = name_changed_files(s, entry, err);
+            r = name_changed_files(d, entry, err);
     }
     return r;
 }
 
-static json_t *set_reply(const struct setting *s)
+static json_t *set_reply(const struct pl_pipeline_draft *d)
 {
-    return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline,
-                     "version", (json_int_t)s->args.version, "changed", (int)s->args.changed, "run", s->args.run, "stages",
-                     s->args.changes, "gpu_s", (json_int_t)s->args.gpu_s, "warnings", json_incref(s->warnings));
+    return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", d->spec->project, "pipeline", d->spec->pipeline,
+                     "version", (json_int_t)d->args.version, "changed", (int)d->args.changed, "run", d->args.run, "stages",
+                     d->args.changes, "gpu_s", (json_int_t)d->args.gpu_s, "warnings", json_incref(d->warnings));
 }
 
 /* Creates or updates a pipeline, or says what an update would do. */
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_request_effort(req)};
+    _cleanup_(pl_pipeline_draft_finish) struct pl_pipeline_draft d = {
+        .host = a->config.pipelines, .who = pl_http_context(req), .filename = "spec.json", .effort = pl_request_effort(req)};
+    _cleanup_(json_decrefp) json_t *body = NULL;
     const char *project = NULL;
-    int update = 0, dry_run = 0, yes = 0, strict = 0, r;
+    int update = 0, dry_run = 0, yes = 0, strict = 0, detach = 0, r;
     struct pl_err why = {0};
     json_t *code = NULL;
 
-    s.filename = "spec.json";
-    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b, s?:b, s?:b}", "spec", &s.text, "filename",
-                    &s.filename, "project", &project, "code", &code, "update", &update, "dry_run", &dry_run, "yes", &yes,
-                    "strict", &strict);
-    s.args.filename = s.filename;
-    s.args.update = update;
-    s.args.dry_run = dry_run;
-    s.args.confirmed = yes || !update;
-    s.args.confirm_above_s = a->config.confirm_above_s;
-    r = r < 0 ? r : parse(&s, project, err);
-    r = r < 0 ? r : read_code(&s, code, err);
-    r = r < 0 ? r : ask_cluster(&s, strict, err);
-    r = r < 0 ? r : store_specs(&s, err);
-    if (r < 0)
-        return r;
-    s.args.spec = s.spec;
-    s.args.code = s.code;
-    s.args.stands_on = &s.hidden;
-    r = pl_pipeline_prepare(&s.args, a->config.db, err);
-    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
+    r = pl_api_body(req, &body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b, s?:b, s?:b, s?:b}", "spec", &d.text, "filename",
+                    &d.filename, "project", &project, "code", &code, "update", &update, "dry_run", &dry_run, "yes", &yes,
+                    "strict", &strict, "detach", &detach);
+    d.args.update = update;
+    d.args.dry_run = dry_run;
+    d.args.detach = detach;
+    d.args.confirmed = yes || !update;
+    r = r < 0 ? r : pl_pipeline_draft_parse(&d, project, err);
+    r = r < 0 ? r : pl_pipeline_draft_code(&d, code, err);
+    r = r < 0 ? r : pl_pipeline_draft_ready(&d, strict, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &d.args, err);
     if (r < 0 && !(dry_run && r == PL_ECANCELED))
         return r;
-    r = name_all_changed_files(&s, &why);
+    r = name_all_changed_files(&d, &why);
     if (r < 0) /* the update itself is made */
-        pl_log_warn("api", "pipeline %s/%s: the changed files cannot be named: %s", s.spec->project, s.spec->pipeline, why.msg);
-    *ret = set_reply(&s);
-    if (!dry_run && s.args.changed)
-        a->config.engine->pipelines_changed(a->config.engine_self, s.args.run);
+        pl_log_warn("api", "pipeline %s/%s: the changed files cannot be named: %s", d.spec->project, d.spec->pipeline, why.msg);
+    *ret = set_reply(&d);
+    if (!dry_run && d.args.changed)
+        a->config.engine->pipelines_changed(a->config.engine_self, d.args.run);
     return 0;
 }
 
@@ -491,13 +202,13 @@ static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool who
 
     if (r < 0)
         return r;
-    *ret = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2), "version",
-                     (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
-                     (json_int_t)pl_col_int(rows, 5), "stages", stages);
+    *ret = json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2),
+                     "version", (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
+                     (json_int_t)pl_col_int(rows, 5), "source", pl_col_text(rows, 6), "stages", stages);
     return 0;
 }
 
-#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us FROM pipeline"
+#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us, source FROM pipeline"
 
 /* Lists one page of pipelines with their stages. */
 static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -543,17 +254,22 @@ static int no_pipeline(const char *project, const char *name, struct pl_err *err
 static int find_spec(struct pl_conn *c, int64_t id, struct pl_hash *ret, json_t *out, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(
-        c, err, &rows,
-        "SELECT v.user_spec, v.filename FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline AND p.version = v.version"
-        " WHERE p.id = ?",
-        "i", id);
+    json_t *origin;
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT v.user_spec, v.filename, v.origin FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline "
+                         "AND p.version = v.version"
+                         " WHERE p.id = ?",
+                         "i", id);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
     *ret = pl_col_hash(&rows, 0);
     json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
+    origin = pl_col_json(&rows, 2);
+    if (json_object_size(origin))
+        json_object_set(out, "origin", origin);
+    json_decref(origin);
     return 1;
 }
 
@@ -655,11 +371,12 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string?"},
-    {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer stages:Stage[] "
-                 "filename:string? spec:string?"},
+    {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer source:string "
+                 "stages:Stage[] filename:string? spec:string? origin:GitOrigin?"},
+    {"GitOrigin", "source:string url:string branch:string commit:string path:string author:string message:string at:integer"},
     {"PipelineList", "pipelines:Pipeline[] next:string?"},
-    {"PipelineSet",
-     "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? strict:boolean?"},
+    {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? "
+                    "strict:boolean? detach:boolean?"},
     {"RunAgain", "datums:integer of:integer at_most:boolean gpu_s:integer? worker_s:integer?"},
     {"ChangedFiles", "changed:string[] count:integer"},
     {"StageChange", "stage:string change:string what:string? files:ChangedFiles? again:RunAgain?"},

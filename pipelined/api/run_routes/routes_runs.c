@@ -22,6 +22,13 @@
     "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
 
 /* Lists one page of runs, newest first. */
+/* Runs of stages whose spec or code came from the git commit ?4, which may be the first digits of one. */
+#define OF_GIT_COMMIT                                                                                                            \
+    "(SELECT j.run FROM pipeline_version v JOIN stage s ON s.pipeline = v.pipeline AND s.version = v.version"                    \
+    " JOIN job j ON j.project = s.project AND j.stage = s.name AND j.version = s.id"                                             \
+    " WHERE substr(json_extract(v.origin, '$.commit'), 1, length(?4)) = ?4"                                                      \
+    " OR substr(json_extract(s.git, '$.head'), 1, length(?4)) = ?4)"
+
 static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -37,8 +44,9 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              "SELECT " RUN_COLUMNS ", ord FROM run WHERE ord < ?1"
-                             " AND (?2 IS NULL OR state = ?2) AND " PL_RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
-                             "isi", before, pl_http_query(req, "state"), (int64_t)page.limit);
+                             " AND (?2 IS NULL OR state = ?2) AND (?4 IS NULL OR id IN " OF_GIT_COMMIT ") AND " PL_RUN_SEEN
+                             " ORDER BY ord DESC LIMIT ?3",
+                             "isis", before, pl_http_query(req, "state"), (int64_t)page.limit, pl_http_query(req, "commit"));
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_run_row_json(&rows));
         snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 7));
@@ -567,8 +575,8 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/runs",
      .json = list_runs,
      .verb = PL_VERB_LIST,
-     .summary = "Lists runs, newest first.",
-     .query = "state after limit:integer",
+     .summary = "Lists runs, newest first; with `commit` those of stages whose spec or code came from that commit of git.",
+     .query = "state commit after limit:integer",
      .reply = "RunList"},
     {.method = "GET",
      .pattern = "/api/v1/runs/{run}",
@@ -665,7 +673,8 @@ static const struct pl_api_schema schemas[] = {
      " ms:object bytes:object device:string? gpu:JobGpu? mem_peak:integer? output:string created_us:integer started_us:integer? "
      "finished_us:integer? "
      "base:string?"
-     " images:string[]? code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
+     " images:string[]? code:string? inputs:object[]? attempts:integer? planned:integer? as:string? "
+     "origin:GitOrigin?"},
     {"JobGpu", "held_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},

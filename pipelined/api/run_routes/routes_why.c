@@ -248,7 +248,7 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
 /* ---- one node ---- */
 
 struct maker {
-    json_t *inputs, *spec, *git;
+    json_t *inputs, *spec, *git, *origin;
 };
 
 static void maker_finish(struct maker *m)
@@ -256,16 +256,19 @@ static void maker_finish(struct maker *m)
     json_decref(m->inputs);
     json_decref(m->spec);
     json_decref(m->git);
+    json_decref(m->origin);
 }
 
 static int find_maker(struct why *w, const struct place *at, struct maker *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(rd.conn, err, &rows,
-                         "SELECT j.inputs, s.spec, s.git FROM job j LEFT JOIN stage s ON s.id = j.version"
-                         " WHERE j.run = ? AND j.project = ? AND j.stage = ?",
-                         "sss", at->commit.run, at->project, at->repo);
+    int r =
+        pl_sql_query(rd.conn, err, &rows,
+                     "SELECT j.inputs, s.spec, s.git, coalesce(v.origin, '{}') FROM job j LEFT JOIN stage s ON s.id = j.version"
+                     " LEFT JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version"
+                     " WHERE j.run = ? AND j.project = ? AND j.stage = ?",
+                     "sss", at->commit.run, at->project, at->repo);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -273,7 +276,8 @@ static int find_maker(struct why *w, const struct place *at, struct maker *ret, 
     ret->inputs = pl_col_json(&rows, 0);
     ret->spec = pl_col_json(&rows, 1);
     ret->git = pl_col_json(&rows, 2);
-    return ret->inputs && ret->spec && ret->git ? 1 : pl_err_nomem(err);
+    ret->origin = pl_col_json(&rows, 3);
+    return ret->inputs && ret->spec && ret->git && ret->origin ? 1 : pl_err_nomem(err);
 }
 
 /* Computes the datum's id, as attempts store it, from the datum's enumeration key. If the key is a hash, the
@@ -377,6 +381,8 @@ static int add_datum(struct why *w, const struct place *at, const char *path, un
         return r;
     if (json_object_size(m.git))
         json_object_set(out, "git", m.git);
+    if (json_object_size(m.origin))
+        json_object_set(out, "origin", m.origin);
     return depth < DEPTH_MAX ? add_inputs(w, &m, &key, depth, out, err) : 0;
 }
 
@@ -441,7 +447,8 @@ static const struct pl_api_route routes[] = {
 static const struct pl_api_schema schemas[] = {
     {"WhyNode", "project:string? repo:string? path:string? commit:string? size:integer? created_us:integer? stage:string? "
                 "run:string? reused:boolean?"
-                " key:string? code:string? image_id:string? git:object? files:integer? more:boolean? input:string? note:string? "
+                " key:string? code:string? image_id:string? git:object? origin:GitOrigin? files:integer? more:boolean? "
+                "input:string? note:string? "
                 "inputs:WhyNode[]?"},
 };
 

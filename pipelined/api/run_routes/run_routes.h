@@ -2,8 +2,8 @@
  *
  * In:      Requests.
  * Out:     JSON and streams.
- * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, plan, spec, text,
- *          storage/{base, pack, system, tree}, storage/dataset/gc
+ * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, plan, source, spec, text,
+ *          storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
  * Inside:
@@ -18,6 +18,7 @@
  *   routes_retention  what retention rules drop
  *   routes_runs       runs, jobs and datums
  *   routes_secrets    project secrets
+ *   routes_sources    git repositories that are followed
  *   routes_status     daemon status and GPUs
  *   routes_why        provenance of a file */
 

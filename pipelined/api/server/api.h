@@ -20,6 +20,8 @@ struct pl_api_tables {
 };
 
 struct pl_entry;
+struct pl_pipeline_host;
+struct pl_sources;
 
 struct pl_api_config {
     struct pl_db *db;
@@ -46,8 +48,9 @@ struct pl_api_config {
     const char *worker_url;   /* its host is accepted in the Host header too; "" = none */
     const char *proxy_header; /* as in pl_guard_config; "" = none */
     const char *proxy_addresses;
-    int64_t confirm_above_s; /* GPU seconds above which a pipeline update must be confirmed; −1 = never */
-    int64_t gc_every_ms;     /* interval of garbage collection; 0 = only on request */
+    const struct pl_pipeline_host *pipelines; /* what setting a pipeline needs (pipeline_draft.h); outlives the API */
+    struct pl_sources *sources;               /* the git repositories that are followed; outlives the API */
+    int64_t gc_every_ms;                      /* interval of garbage collection; 0 = only on request */
     /* route tables besides the API's own, in order; NULL-terminated; must outlive the API */
     const struct pl_api_tables *const *tables;
     const struct pl_http_route *more_routes; /* the daemon's own routes (workers' protocol) */

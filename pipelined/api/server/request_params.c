@@ -125,16 +125,9 @@ int pl_api_commit(struct pl_api *a, const struct pl_http_request *req, struct pl
 
 int pl_api_project(struct pl_conn *c, const char *project, struct pl_err *err)
 {
-    int64_t one;
     int r = pl_name_check("project", project, err);
 
-    if (r < 0 || pl_streq(project, "default"))
-        return r < 0 ? pl_err_field(err, r, "project") : 0;
-    r = pl_sql_int(c, err, &one, "SELECT 1 FROM project WHERE name = ?", "s", project);
-    if (r != PL_ENOTFOUND)
-        return r;
-    r = pl_err_set(err, r, "project \"%s\" does not exist", project);
-    return pl_err_hint(err, r, "pipelinectl create project %s", project);
+    return r < 0 ? pl_err_field(err, r, "project") : pl_db_project_check(c, project, err);
 }
 
 int pl_api_store_named(struct pl_api *a, const char *project, struct pl_store **ret, struct pl_err *err)

@@ -15,6 +15,7 @@
     X(pipeline, "pipelines")                                                                                                     \
     X(defaults, "pipelines")                                                                                                     \
     X(secret, "pipelines")                                                                                                       \
+    X(source, "pipelines")                                                                                                       \
     X(run, "runs")                                                                                                               \
     X(wait, "runs")                                                                                                              \
     X(rerun, "runs")                                                                                                             \

@@ -1,4 +1,4 @@
-/* cli/runs: Subcommands: pipeline, defaults, secret, run, rerun, job, logs, metrics, wait, why, status.
+/* cli/runs: Subcommands: pipeline, defaults, secret, source, run, rerun, job, logs, metrics, wait, why, status.
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
@@ -14,6 +14,7 @@
  *   verb_rerun     rerun: repeats the jobs of a run
  *   verb_run       runs
  *   verb_secret    secrets
+ *   verb_source    git repositories that are followed
  *   verb_status    status, gpus, open
  *   verb_wait      wait run
  *   verb_why       why: where a file comes from */

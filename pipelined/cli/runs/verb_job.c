@@ -145,6 +145,7 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"GPUs", "gpu", show_gpu},
                                              {"memory", "mem_peak", show_memory},
                                              {"code", "code", NULL},
+                                             {"git", "origin", pl_show_origin},
                                              {"created", "created_us", pl_show_time},
                                              {"started", "started_us", pl_show_time},
                                              {"finished", "finished_us", pl_show_time},

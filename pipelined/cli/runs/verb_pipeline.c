@@ -107,10 +107,10 @@ static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *e
     json_decref(s->answer);
     s->answer = NULL;
     return pl_cli_call(s->c, "POST", "/api/v1/pipelines",
-                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b, s:b, s:b}", "spec", text, "filename",
+                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b, s:b, s:b, s:b}", "spec", text, "filename",
                                  slash ? slash + 1 : s->file.filename, "project", s->file.spec->project, "code", s->code,
                                  "update", (int)s->update, "dry_run", (int)dry_run, "yes", (int)yes, "strict",
-                                 (int)pl_cli_flag(s->c, "strict")),
+                                 (int)pl_cli_flag(s->c, "strict"), "detach", (int)pl_cli_flag(s->c, "detach")),
                        &s->answer, err);
 }
 
@@ -397,7 +397,8 @@ static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
                                              {"version", "version", NULL},
                                              {"created", "created_us", pl_show_time},
                                              {"updated", "updated_us", pl_show_time},
-                                             {"spec", "filename", NULL}};
+                                             {"spec", "filename", NULL},
+                                             {"git", "origin", pl_show_origin}};
     static const struct pl_column stages[] = {{"STAGE", "name", NULL},
                                               {"INPUTS", "inputs", NULL},
                                               {"GPU", "gpu", NULL},
@@ -436,6 +437,7 @@ static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spe
 static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
                                                   {"dry-run", 0, NULL, "show what would happen, change nothing"},
                                                   {"yes", 'y', NULL, "do not ask for confirmation, however much runs again"},
+                                                  {"detach", 0, NULL, "set a pipeline by hand from now on that a source has set"},
                                                   {"strict", 0, NULL,
                                                    "refuse stages that the cluster cannot run now, and if it does not answer"},
                                                   {0}};

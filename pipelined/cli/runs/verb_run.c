@@ -10,8 +10,11 @@ static int list_run(struct pl_cli *c, struct pl_err *err)
         {"RUN", "id", pl_show_id},   {"STATE", "state", NULL}, {"CREATED", "created_us", pl_show_ago},
         {"TOOK", "", pl_show_took},  {"CAUSE", "cause", NULL}, {"REASON", "reason", NULL},
         {"MESSAGE", "message", NULL}};
-    const char *state = pl_cli_value(c, "state");
-    _cleanup_free_ char *path = state ? pl_http_path_make("/api/v1/runs?state=%s", state) : pl_http_path_make("/api/v1/runs");
+    const char *state = pl_cli_value(c, "state"), *commit = pl_cli_value(c, "commit");
+    _cleanup_free_ char *path = state && commit ? pl_http_path_make("/api/v1/runs?state=%s&commit=%s", state, commit)
+                                : state         ? pl_http_path_make("/api/v1/runs?state=%s", state)
+                                : commit        ? pl_http_path_make("/api/v1/runs?commit=%s", commit)
+                                                : pl_http_path_make("/api/v1/runs");
     uint64_t limit = 20;
     int r = pl_cli_number(c, "limit", 1000000000, &limit, err);
 
@@ -70,6 +73,8 @@ static int stop_run(struct pl_cli *c, struct pl_err *err)
 static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most N (20)"},
                                                 {"all", 'a', NULL, "list all"},
                                                 {"state", 0, "STATE", "only in this state: running, success, failure or killed"},
+                                                {"commit", 0, "SHA",
+                                                 "only of stages whose spec or code came from this git commit"},
                                                 {0}};
 
 static const struct pl_verb verbs[] = {
@@ -81,7 +86,7 @@ static const struct pl_verb verbs[] = {
      list_options,
      list_run,
      "Lists runs, newest first.",
-     {"list run", "list run --state failure -n 5", "list run --all --json"}},
+     {"list run", "list run --state failure -n 5", "list run --commit 8f31c0a2"}},
     {"inspect",
      "run",
      "ID|REPO@REF",

@@ -51,7 +51,8 @@ static void print_image(const char *image)
  * pushed. */
 static void print_maker(const json_t *node)
 {
-    const char *stage = pl_show_text_at(node, "stage"), *head = pl_show_text_at(node, "git.head");
+    const char *stage = pl_show_text_at(node, "stage");
+    const char *head = pl_show_text_at(node, pl_show_at(node, "origin") ? "origin.commit" : "git.head");
     char when[PL_SHOW_TEXT_MAX], note[PL_SHOW_TEXT_MAX];
 
     if (*stage) {
@@ -113,12 +114,30 @@ static void print_node(struct pl_map *told, const json_t *node, char indent[INDE
         printf("%s└─ … and %lld more files\n", indent, (long long)(files - (json_int_t)n));
 }
 
+/* Prints each git commit that the tree names, once: its file, subject and author. */
+static void print_origins(struct pl_map *told, const json_t *node)
+{
+    const json_t *origin = pl_show_at(node, "origin"), *child;
+    const char *commit = pl_show_text_at(origin, "commit");
+    char text[PL_SHOW_TEXT_MAX];
+    size_t i;
+
+    if (*commit && !pl_map_get(told, commit, strlen(commit)) && pl_map_put(told, commit, strlen(commit), told, NULL, NULL) >= 0) {
+        pl_show_origin(origin, node, text);
+        pl_show_print(stdout, "git %s\n", text);
+    }
+    json_array_foreach(pl_show_at(node, "inputs"), i, child)
+    {
+        print_origins(told, child);
+    }
+}
+
 static int why(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *node = NULL;
     _cleanup_free_ char *path = NULL;
     char commit[PL_NAME_MAX_BYTES + 16], indent[INDENT_MAX] = "";
-    struct pl_map told = {0};
+    struct pl_map told = {0}, commits = {0};
     struct pl_commit_ref ref;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
 
@@ -129,7 +148,9 @@ static int why(struct pl_cli *c, struct pl_err *err)
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(node, err);
     print_node(&told, node, indent);
+    print_origins(&commits, node);
     pl_map_finish(&told, NULL);
+    pl_map_finish(&commits, NULL);
     return 0;
 }
 

@@ -228,6 +228,16 @@ void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_M
         pl_duration_text(json_integer_value(value), out);
 }
 
+void pl_show_origin(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *message = pl_show_text_at(value, "message");
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%.12s of source %s, %s: %.*s (%s)", pl_show_text_at(value, "commit"),
+             pl_show_text_at(value, "source"), pl_show_text_at(value, "path"), (int)strcspn(message, "\n"), message,
+             pl_show_text_at(value, "author"));
+}
+
 void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     json_int_t from = pl_show_int_at(item, "started_us"), to = pl_show_int_at(item, "finished_us");

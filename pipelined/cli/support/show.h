@@ -30,6 +30,8 @@ void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_M
 /* The duration of a run or job, such as "3.2s": from `started_us` (else `created_us`) to `finished_us` (else
  * now). */
 void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
+/* The git commit of a version: "8f31c0a2b1d4 of source team, pipelines/digits.json: Subject (Ada <ada@x.org>)". */
+void pl_show_origin(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 /* Formats the state of a job, such as "success (3 failed)" if it succeeded although some of its datums
  * failed. */
 void pl_show_job_state(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);

@@ -9,6 +9,7 @@
 #include "pipelined/db/tx/pack_state_tx.h"
 #include "pipelined/db/tx/repo_tx.h"
 #include "pipelined/db/writer/name_lookup.h"
+#include "pipelined/text/json_text.h"
 
 #include <stdio.h>
 
@@ -307,23 +308,38 @@ static int changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a, js
     return changed ? pl_pipeline_stages_to_run(tx, a->spec, changed, ret, err) : pl_err_nomem(err);
 }
 
-static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
+int pl_pipeline_batch_run(struct pl_tx *tx, struct pl_pipeline_batch *batch, const char *message, struct pl_err *err)
 {
     struct pl_run_args run = {
-        .id = a->run, .cause = "pipeline", .message = a->spec->pipeline, .state = "running", .stages = stages};
+        .id = batch->run, .cause = "pipeline", .message = message, .state = "running", .stages = batch->stages};
 
-    return *a->run ? pl_tx_run_create(tx, &run, err) : 0;
+    return json_array_size(batch->stages) ? pl_tx_run_create(tx, &run, err) : 0;
+}
+
+/* Adds the stages to the batch, whose run the new version starts. */
+static int add_to_run(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_pipeline_batch *batch, json_t *stages,
+                      struct pl_err *err)
+{
+    if (json_array_size(stages) == 0)
+        return 0;
+    batch->stages = batch->stages ? batch->stages : json_array();
+    if (!batch->stages || json_array_extend(batch->stages, stages) < 0)
+        return pl_err_nomem(err);
+    if (!*batch->run)
+        pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), batch->run);
+    snprintf(a->run, sizeof a->run, "%s", batch->run);
+    return 0;
 }
 
 static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, struct pl_err *err)
 {
     char user[PL_HASH_HEX + 1], effective[PL_HASH_HEX + 1];
     int r = pl_tx_emit(tx, PL_RECORD_PIPELINE,
-                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name",
+                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I, s:O*}", "project", a->spec->project, "name",
                                  a->spec->pipeline, "version", (json_int_t)a->version, "user_spec",
                                  pl_hash_hex(&a->user_spec, user), "effective_spec", pl_hash_hex(&a->effective_spec, effective),
                                  "filename", a->filename ? a->filename : "", "run", a->run, "stages", a->records, "at",
-                                 (json_int_t)pl_tx_now_us(tx)),
+                                 (json_int_t)pl_tx_now_us(tx), "origin", a->origin),
                        err);
 
     return r < 0 ? r
@@ -333,20 +349,48 @@ static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, str
                                err);
 }
 
+/* Checks that the existing pipeline, which follows the source `source` ("" = none), may be set from a->origin. A change of
+ * the source is a new version even if the stages are the same. */
+static int check_source(struct pl_pipeline_args *a, const char *source, const json_t *origin, struct pl_err *err)
+{
+    const char *mine = pl_json_str(a->origin, "source");
+
+    if (*source && *mine && !pl_streq(source, mine))
+        return pl_err_set(err, PL_EINUSE,
+                          "pipeline \"%s\" is set by source \"%s\" (%s in %s), and by source \"%s\" (%s): rename one",
+                          a->spec->pipeline, source, pl_json_str(origin, "path"), pl_json_str(origin, "url"), mine,
+                          pl_json_str(a->origin, "path"));
+    if (*source && !a->origin && !a->detach) {
+        int r = pl_err_set(err, PL_EINUSE, "pipeline \"%s\" is set by source \"%s\", from %s in %s: change it there",
+                           a->spec->pipeline, source, pl_json_str(origin, "path"), pl_json_str(origin, "url"));
+
+        return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --detach sets it by hand from now on");
+    }
+    a->changed = !pl_streq(source, mine);
+    return 0;
+}
+
+/* Finds the current version of the pipeline, and checks that this one may follow it. */
 static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
-    int64_t version = 0;
-    int r = pl_sql_int(pl_tx_conn(tx), err, &version, "SELECT version FROM pipeline WHERE project = ? AND name = ?", "ss",
-                       a->spec->project, a->spec->pipeline);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *origin = NULL;
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT p.version, p.source, v.origin FROM pipeline p JOIN pipeline_version v"
+                         " ON v.pipeline = p.id AND v.version = p.version WHERE p.project = ? AND p.name = ?",
+                         "ss", a->spec->project, a->spec->pipeline);
 
-    if (r == PL_ENOTFOUND)
-        r = 0;
-    else if (r == 0 && !a->update) {
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    a->version = 1;
+    if (r <= 0)
+        return r;
+    if (!a->update) {
         r = pl_err_set(err, PL_EEXISTS, "pipeline \"%s\" exists already in project \"%s\"", a->spec->pipeline, a->spec->project);
         return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE");
     }
-    a->version = version + 1;
-    return r;
+    a->version = pl_col_int(&rows, 0) + 1;
+    origin = pl_col_json(&rows, 2);
+    return check_source(a, pl_col_text(&rows, 1), origin, err);
 }
 
 /* Estimates the cost of the update, and refuses it if it is high and not confirmed. */
@@ -367,16 +411,18 @@ static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *run
 static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *runs = json_array();
+    struct pl_pipeline_batch alone = {0}, *batch = a->batch ? a->batch : &alone;
     int r = changed_to_run(tx, a, runs, err);
 
     r = r < 0 ? r : price(tx, a, runs, err);
-    if (r < 0)
-        return r;
-    a->changed = true;
-    if (json_array_size(runs))
-        pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
-    r = emit_pipeline(tx, a, err);
-    return r < 0 ? r : make_run(tx, a, runs, err);
+    r = r < 0 ? r : add_to_run(tx, a, batch, runs, err);
+    if (r == 0) {
+        a->changed = true;
+        r = emit_pipeline(tx, a, err);
+    }
+    r = r < 0 || a->batch ? r : pl_pipeline_batch_run(tx, &alone, a->spec->pipeline, err);
+    json_decref(alone.stages);
+    return r;
 }
 
 /* Checks for a cycle again if stages were added or changed since pl_pipeline_prepare. */
@@ -455,6 +501,24 @@ static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args
     return 0;
 }
 
+/* Refuses to delete a pipeline that a file of its source's applied commit sets: the next commit would bring it back. */
+static int check_unsourced(struct pl_tx *tx, int64_t pipeline, const struct pl_pipeline_delete_args *a, struct pl_err *err)
+{
+    _cleanup_free_ char *source = NULL;
+    int r = pl_sql_text(pl_tx_conn(tx), err, &source,
+                        "SELECT p.source FROM pipeline p JOIN source_state t ON t.name = p.source,"
+                        " json_each(t.details, '$.pipelines') j WHERE p.id = ? AND j.value = p.name",
+                        "i", pipeline);
+
+    if (r == PL_ENOTFOUND)
+        return 0;
+    if (r < 0)
+        return r;
+    r = pl_err_set(err, PL_EINUSE, "pipeline \"%s\" is set by source \"%s\": remove its file from the repository first", a->name,
+                   source);
+    return pl_err_hint(err, r, "pipelinectl delete source %s stops following the repository", source);
+}
+
 int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_pipeline_delete_args *a = arg;
@@ -465,6 +529,7 @@ int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", a->name, a->project);
+    r = r < 0 ? r : check_unsourced(tx, id, a, err);
     r = r < 0 ? r : list_outputs(tx, id, names, err);
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);

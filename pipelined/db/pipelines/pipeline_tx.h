@@ -16,6 +16,12 @@ struct pl_stage_code {
     json_t *git;             /* {head, dirty, path} of the code folder; borrowed, NULL = none */
 };
 
+/* Pipelines that one transaction sets, whose stages run together. Zero it before the first. */
+struct pl_pipeline_batch {
+    char run[PL_ID_HEX + 1]; /* id of the run that all new versions start */
+    json_t *stages;          /* [project, stage] of all stages to run; new reference */
+};
+
 struct pl_pipeline_args {
     const struct pl_spec *spec;
     const struct pl_stage_code *code;
@@ -24,6 +30,12 @@ struct pl_pipeline_args {
     const char *filename;
     /* condemned packs that contain the code or the specs; the transaction revives them; NULL = none */
     const struct pl_pack_set *stands_on;
+    /* The git commit that the spec comes from: {source, url, branch, commit, path, author, message, at}; borrowed.
+     * NULL = it is set by hand, which a pipeline that follows a source refuses unless `detach`. */
+    json_t *origin;
+    bool detach;
+    /* Set together with others: the caller creates the run. NULL = the transaction creates it. */
+    struct pl_pipeline_batch *batch;
     bool update;             /* the pipeline may exist */
     bool dry_run;            /* check everything but change nothing: returns PL_ECANCELED */
     bool confirmed;          /* the user has confirmed the cost */
@@ -50,10 +62,14 @@ int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_
 void pl_pipeline_args_finish(struct pl_pipeline_args *a);
 /* Creates or updates the pipeline. arg: struct pl_pipeline_args, prepared. Occupies the writer thread for
  * about 50 µs per stage (at most PL_SPEC_STAGES_MAX stages). PL_EEXISTS: create, but the pipeline exists;
- * PL_EINUSE: a name belongs to another pipeline or to an input repo; PL_ENOTFOUND: an input repo does not
+ * PL_EINUSE: a name belongs to another pipeline or to an input repo, or the pipeline to a source; PL_ENOTFOUND: an input repo does not
  * exist; PL_EINVAL: a cycle through other pipelines; PL_ECONFIRM: the cost is above `confirm_above_s`. */
 PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Creates the run of a batch, if it has stages to run. `message` is shown with it. Call it after the last
+ * pl_tx_pipeline_set of the batch. */
+PL_MUST_CHECK
+int pl_pipeline_batch_run(struct pl_tx *tx, struct pl_pipeline_batch *batch, const char *message, struct pl_err *err);
 
 /* Appends [project, stage] to the array `ret` for each stage to run. A stage is to run if it can run, and it
  * is wanted or reads another stage that is to run. A stage can run if each of its inputs has a commit or

@@ -2,14 +2,16 @@
  *
  * In:      A checked spec.
  * Out:     Pipeline versions, repos, runs.
- * Uses:    db/{tx, writer}, spec, text, storage/base
+ * Uses:    db/{tx, writer}, plan, policy, spec, text, storage/{base, pack, store}, storage/dataset/gc
  * Threads: The writer thread; estimates on the pool.
  *
  * Headers for other rooms:
  *   defaults_tx     transactions on cluster and project defaults
  *   manual_run      starts stages of a pipeline by hand
+ *   pipeline_draft  a spec on its way to a pipeline version
  *   pipeline_tx     transactions on pipelines
  *   rerun           runs the jobs of an earlier run again
+ *   source_tx       transactions on sources, and on the pipelines of a git commit
  *
  * Inside:
  *   pipeline_cycle  refuses a cycle of stages across pipelines

@@ -226,6 +226,15 @@ static const char *const upgrades[] = {
     "CREATE TABLE login_session (id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, token_hash BLOB NOT NULL, user TEXT NOT NULL,"
     " peer TEXT NOT NULL, agent TEXT NOT NULL, created_us INTEGER NOT NULL, expires_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE INDEX login_session_by_user ON login_session(user, created_us);",
+    "ALTER TABLE pipeline ADD COLUMN source TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE pipeline_version ADD COLUMN origin TEXT NOT NULL DEFAULT '{}';"
+    "DROP TABLE source;"
+    "CREATE TABLE source (name TEXT PRIMARY KEY, project TEXT NOT NULL REFERENCES project(name), spec TEXT NOT NULL,"
+    " created_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE source_state (name TEXT PRIMARY KEY REFERENCES source(name) ON DELETE CASCADE, state TEXT NOT NULL,"
+    " error TEXT NOT NULL DEFAULT '', seen TEXT NOT NULL DEFAULT '', applied TEXT NOT NULL DEFAULT '',"
+    " details TEXT NOT NULL DEFAULT '{}', looked_us INTEGER NOT NULL DEFAULT 0, changed_us INTEGER NOT NULL DEFAULT 0) STRICT,"
+    " WITHOUT ROWID;",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

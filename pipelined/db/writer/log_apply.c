@@ -233,13 +233,18 @@ static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, co
 static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     struct pl_hash user = hash(o, "user_spec"), effective = hash(o, "effective_spec");
+    _cleanup_free_ char *origin = dump(o, "origin", "{}");
+    const char *source = pl_json_str(json_object_get(o, "origin"), "source");
     const json_t *stage;
     int64_t id = 0;
     size_t i;
-    int r = pl_sql_exec(c, err,
-                        "INSERT INTO pipeline(project, name, version, created_us, updated_us) VALUES (?1, ?2, ?3, ?4, ?4)"
-                        " ON CONFLICT(project, name) DO UPDATE SET version = excluded.version, updated_us = excluded.updated_us",
-                        "ssii", pl_json_str(o, "project"), pl_json_str(o, "name"), num(o, "version"), num(o, "at"));
+    int r = !origin ? pl_err_nomem(err)
+                    : pl_sql_exec(c, err,
+                                  "INSERT INTO pipeline(project, name, version, created_us, updated_us, source)"
+                                  " VALUES (?1, ?2, ?3, ?4, ?4, ?5) ON CONFLICT(project, name) DO UPDATE"
+                                  " SET version = excluded.version, updated_us = excluded.updated_us, source = excluded.source",
+                                  "ssiis", pl_json_str(o, "project"), pl_json_str(o, "name"), num(o, "version"), num(o, "at"),
+                                  source);
 
     r = r < 0 ? r
               : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", pl_json_str(o, "project"),
@@ -252,10 +257,10 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     r = r < 0 ? r
               : pl_sql_exec(
                     c, err,
-                    "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    "iihhsisi", id, num(o, "version"), &user, &effective, pl_json_str(o, "filename"), (int64_t)seq,
-                    pl_json_str(o, "run"), num(o, "at"));
+                    "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us,"
+                    " origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "iihhsisis", id, num(o, "version"), &user, &effective, pl_json_str(o, "filename"), (int64_t)seq,
+                    pl_json_str(o, "run"), num(o, "at"), origin);
     json_array_foreach(json_object_get(o, "stages"), i, stage)
     {
         if (r < 0)
@@ -288,6 +293,27 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     if (!spec)
         return pl_err_nomem(err);
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", pl_json_str(o, "scope"), spec);
+}
+
+static int apply_source(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    _cleanup_free_ char *spec = dump(o, "spec", "{}");
+
+    (void)seq;
+    if (!spec)
+        return pl_err_nomem(err);
+    return pl_sql_exec(c, err,
+                       "INSERT INTO source(name, project, spec, created_us) VALUES (?, ?, ?, ?)"
+                       " ON CONFLICT(name) DO UPDATE SET spec = excluded.spec",
+                       "sssi", pl_json_str(o, "name"), pl_json_str(o, "project"), spec, num(o, "at"));
+}
+
+static int apply_source_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    int r = pl_sql_exec(c, err, "UPDATE pipeline SET source = '' WHERE source = ?", "s", pl_json_str(o, "name"));
+
+    (void)seq;
+    return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM source WHERE name = ?", "s", pl_json_str(o, "name"));
 }
 
 /* Settles the stored results of an ended job. Results of a failed or killed job are kept for later jobs of
@@ -443,6 +469,8 @@ int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uin
         [PL_RECORD_S3_KEY] = apply_s3_key,
         [PL_RECORD_S3_KEY_DELETE] = apply_s3_key_delete,
         [PL_RECORD_PROJECT_OPTIONS] = apply_project_options,
+        [PL_RECORD_SOURCE] = apply_source,
+        [PL_RECORD_SOURCE_DELETE] = apply_source_delete,
     };
     int r;
 

@@ -312,3 +312,14 @@ int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 
         strcpy(ret_id, found);
     return r;
 }
+
+int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *err)
+{
+    int64_t one;
+    int r = pl_streq(project, "default") ? 0 : pl_sql_int(c, err, &one, "SELECT 1 FROM project WHERE name = ?", "s", project);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_err_set(err, r, "project \"%s\" does not exist", project);
+    return pl_err_hint(err, r, "pipelinectl create project %s", project);
+}

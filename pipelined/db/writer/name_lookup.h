@@ -88,3 +88,6 @@ int pl_db_run_text_check(const char *text, struct pl_err *err);
  * not see are treated as absent, so they make no prefix ambiguous. PL_EINVAL, PL_ENOTFOUND, PL_ECONFLICT. */
 PL_MUST_CHECK
 int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err);
+/* Checks that the project exists. "default" always does: it is created with its first repo. PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *err);

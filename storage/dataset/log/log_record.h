@@ -31,8 +31,9 @@
       "`stages`: [project, stage] pairs that run although no input changed; with `force` as a third word all their datums "      \
       "run again. `of`: the run whose jobs it repeats; `as`: the branch that gets the outputs instead of the stages' own.")      \
     X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
-    X(PIPELINE, 13, "pipeline", "at effective_spec filename name project run stages user_spec version",                          \
+    X(PIPELINE, 13, "pipeline", "at effective_spec filename name origin? project run stages user_spec version",                  \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
+      "`origin`: the git commit it came from, {`source`, `url`, `branch`, `commit`, `path`, `author`, `message`, `at`}; "        \
       "`stages`: [{`name`, `branch`, `spec`, `code_root`, `code_identity`, `git`}] in order.")                                   \
     X(PIPELINE_DELETE, 14, "pipeline_delete", "name project", "All its versions are deleted; its output repos are not.")         \
     X(DEFAULTS, 15, "defaults", "scope spec", "`scope`: `cluster` or `project/NAME`.")                                           \
@@ -50,7 +51,8 @@
       "`PROJECT/REPO`; the role `admin`, `writer`, `reader`.")                                                                   \
     X(TOKEN, 20, "token", "at expires hash name role scope user",                                                                \
       "A token of a user, by its SHA-256; it allows no more than `role` over `scope`. `expires`: 0 = never.")                    \
-    X(SOURCE, 21, "source", "", "Reserved: a watched git repository.")                                                           \
+    X(SOURCE, 21, "source", "at name project spec",                                                                              \
+      "A git repository is followed, or its settings change: `spec` is {`git`, `branch`, `path`, `interval`, `paused`}.")        \
     X(NOTIFY, 22, "notify", "", "Reserved.")                                                                                     \
     X(USER_DELETE, 23, "user_delete", "name", "A user is deleted with all tokens and keys.")                                     \
     X(TOKEN_DELETE, 24, "token_delete", "hash", "A token becomes invalid.")                                                      \
@@ -58,7 +60,8 @@
       "A user's key for S3 clients exists. Its secret is stored only on the daemon's machine, encrypted, and never logged.")     \
     X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key becomes invalid.")                                              \
     X(PROJECT_OPTIONS, 27, "project_options", "name options",                                                                    \
-      "All settings of a project: `options` is {`network`: false} if its stages have no network, otherwise {}.")
+      "All settings of a project: `options` is {`network`: false} if its stages have no network, otherwise {}.")                 \
+    X(SOURCE_DELETE, 28, "source_delete", "name", "The repository is not followed any more; its pipelines are set by hand.")
 
 enum pl_record_kind {
 #define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),

@@ -1,0 +1,220 @@
+/* Sources: git repositories whose specs become pipelines. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/db/pipelines/source_tx.h"
+#include "pipelined/source/source.h"
+
+#define COLUMNS                                                                                                                  \
+    "SELECT s.name, s.project, s.spec, s.created_us, coalesce(t.state, 'new'), coalesce(t.error, ''), coalesce(t.seen, ''),"     \
+    " coalesce(t.applied, ''), coalesce(t.details, '{}'), coalesce(t.looked_us, 0), coalesce(t.changed_us, 0)"                   \
+    " FROM source s LEFT JOIN source_state t ON t.name = s.name"
+
+static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
+{
+    _cleanup_(json_decrefp) json_t *settings = pl_col_json(rows, 2), *details = pl_col_json(rows, 8);
+    const char *state = json_is_true(json_object_get(settings, "paused")) ? "paused" : pl_col_text(rows, 4);
+    json_t *out = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o, s:o, s:I}", "name", pl_col_text(rows, 0), "project",
+                            pl_col_text(rows, 1), "created_us", (json_int_t)pl_col_int(rows, 3), "state", state, "error",
+                            pl_col_text(rows, 5), "commit", pl_col_text(rows, 6), "applied", pl_col_text(rows, 7), "looked_us",
+                            pl_api_time_or_null(pl_col_int(rows, 9)), "changed_us", pl_api_time_or_null(pl_col_int(rows, 10)),
+                            "looks", (json_int_t)pl_sources_looks(a->config.sources, pl_col_text(rows, 0)));
+
+    if (!out || !settings || !details || json_object_update_missing(out, settings) < 0 ||
+        json_object_update_missing(out, details) < 0) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+/* Lists one page of sources, by name. */
+static int list_sources(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *list = json_array();
+    char last[PL_NAME_MAX_BYTES + 1] = "";
+    struct pl_api_page page;
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             COLUMNS " WHERE (?1 IS NULL OR s.project = ?1) AND s.name > coalesce(?2, '') AND"
+                                     " readable(s.project, NULL) ORDER BY s.name LIMIT ?3",
+                             "ssi", pl_http_query(req, "project"), page.after, (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        r = pl_json_add(list, source_json(a, &rows), err);
+        if (r < 0)
+            return r;
+        snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
+        n++;
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("sources", TAKE_PTR(list), n == page.limit ? last : NULL);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+/* Finds the source that the request names, and checks that its principal may do `verb` in the source's project. To those
+ * who may not see it, it does not exist. */
+static int find_source(struct pl_api *a, const struct pl_http_request *req, enum pl_verb verb, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *name = pl_http_param(req, "source");
+    int r = pl_sql_query(rd.conn, err, &rows, COLUMNS " WHERE s.name = ?", "s", name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r < 0)
+        return r;
+    if (r == 0 || !pl_principal_may(pl_http_context(req), PL_VERB_READ_PIPELINES, pl_col_text(&rows, 1), NULL)) {
+        r = pl_err_set(err, PL_ENOTFOUND, "source \"%s\" does not exist", name);
+        return pl_err_hint(err, r, "pipelinectl list source");
+    }
+    r = pl_api_may(req, verb, pl_col_text(&rows, 1), NULL, err);
+    if (r < 0)
+        return r;
+    *ret = source_json(a, &rows);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+static int inspect_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return find_source(a, req, PL_VERB_READ_PIPELINES, ret, err);
+}
+
+static int create_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL, *settings = NULL;
+    struct pl_source_args args = {.project = "default"};
+    json_t *given = NULL;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:s, s:o}", "name", &args.name, "project", &args.project, "settings", &given);
+
+    r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, args.project, NULL, err);
+    r = r < 0 ? r : pl_sources_check(a->config.sources, given, false, &settings, err);
+    args.spec = settings;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_set, &args, err);
+    json_decref(args.after);
+    if (r < 0)
+        return r;
+    pl_sources_changed(a->config.sources);
+    *ret = json_pack("{s:s, s:s, s:I}", "name", args.name, "project", args.project, "look",
+                     (json_int_t)pl_sources_look(a->config.sources, args.name));
+    return *ret ? 201 : pl_err_nomem(err);
+}
+
+static int update_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL, *settings = NULL, *source = NULL;
+    struct pl_source_args args = {.name = pl_http_param(req, "source"), .update = true};
+    json_t *given = NULL;
+    int r = pl_api_body(req, &body, err, "{s:o}", "settings", &given);
+
+    r = r < 0 ? r : find_source(a, req, PL_VERB_DEFINE, &source, err);
+    r = r < 0 ? r : pl_sources_check(a->config.sources, given, true, &settings, err);
+    args.spec = settings;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_set, &args, err);
+    json_decref(args.after);
+    if (r < 0)
+        return r;
+    pl_sources_changed(a->config.sources);
+    json_decref(source);
+    source = NULL;
+    r = find_source(a, req, PL_VERB_DEFINE, &source, err);
+    *ret = TAKE_PTR(source);
+    return r;
+}
+
+static int sync_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const char *name = pl_http_param(req, "source");
+    _cleanup_(json_decrefp) json_t *source = NULL;
+    int r = find_source(a, req, PL_VERB_DEFINE, &source, err);
+
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:I}", "name", name, "look", (json_int_t)pl_sources_look(a->config.sources, name));
+    return *ret ? 202 : pl_err_nomem(err);
+}
+
+static int delete_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_source_args args = {.name = pl_http_param(req, "source")};
+    _cleanup_(json_decrefp) json_t *source = NULL;
+    int r = find_source(a, req, PL_VERB_DEFINE, &source, err);
+
+    (void)ret;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_delete, &args, err);
+    if (r == 0)
+        pl_sources_changed(a->config.sources);
+    return r;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/sources",
+     .json = list_sources,
+     .verb = PL_VERB_LIST,
+     .summary = "Lists the git repositories that are followed, and what was last seen of them.",
+     .query = "project after limit:integer",
+     .reply = "SourceList"},
+    {.method = "POST",
+     .pattern = "/api/v1/sources",
+     .json = create_source,
+     .body = PL_BODY_JSON,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary = "Follows a git repository: the specs at the tip of its branch become pipelines of the project. `look` is the "
+                "number of the first look at it.",
+     .request = "SourceCreate",
+     .reply = "SourceLook"},
+    {.method = "GET",
+     .pattern = "/api/v1/sources/{source}",
+     .json = inspect_source,
+     .verb = PL_VERB_READ_PIPELINES,
+     .asks = true,
+     .summary = "Returns one source. `looks` is the number of the last completed look, `applied` the commit whose specs run, "
+                "`commit` the one at the branch's tip.",
+     .reply = "GitSource"},
+    {.method = "PATCH",
+     .pattern = "/api/v1/sources/{source}",
+     .json = update_source,
+     .body = PL_BODY_JSON,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary = "Changes the settings that are given; with `paused` the repository is looked at only on request.",
+     .request = "SourceUpdate",
+     .reply = "GitSource"},
+    {.method = "POST",
+     .pattern = "/api/v1/sources/{source}/sync",
+     .json = sync_source,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary = "Looks at the repository now. The look is completed when the source's `looks` is `look` or more.",
+     .reply = "SourceLook"},
+    {.method = "DELETE",
+     .pattern = "/api/v1/sources/{source}",
+     .json = delete_source,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary = "Stops following the repository. Its pipelines stay and are set by hand from then on.",
+     .reply = "Nothing"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"SourceSettings", "git:string? branch:string? path:string? interval:string? paused:boolean?"},
+    {"SourceCreate", "name:string project:string? settings:SourceSettings"},
+    {"SourceUpdate", "settings:SourceSettings"},
+    {"SourceLook", "name:string project:string? look:integer"},
+    {"GitSource", "name:string project:string git:string branch:string path:string interval:string paused:boolean state:string "
+                  "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
+                  "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
+                  "errors:string[]?"},
+    {"SourceList", "sources:GitSource[] next:string?"},
+};
+PL_API_TABLE(sources, routes, schemas);

@@ -1,0 +1,197 @@
+/* source_tx: validates, emits the records of sources, and sets the pipelines of one commit together. */
+#include "pipelined/db/pipelines/source_tx.h"
+
+#include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/path.h"
+
+#include <stdio.h>
+
+static int no_source(const char *name, struct pl_err *err)
+{
+    int r = pl_err_set(err, PL_ENOTFOUND, "source \"%s\" does not exist", name);
+
+    return pl_err_hint(err, r, "pipelinectl list source");
+}
+
+/* Reads project and settings of a source. Returns 1, or 0 if there is none. */
+static int read_source(struct pl_tx *tx, const char *name, char **ret_project, json_t **ret_spec, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT project, spec FROM source WHERE name = ?", "s", name);
+
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    if (r <= 0)
+        return r;
+    *ret_project = strdup(pl_col_text(&rows, 0));
+    *ret_spec = pl_col_json(&rows, 1);
+    return *ret_project && *ret_spec ? 1 : pl_err_nomem(err);
+}
+
+static int check_count(struct pl_tx *tx, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &n, "SELECT count(*) FROM source", "");
+
+    if (r == 0 && n >= PL_SOURCES_MAX)
+        r = pl_err_set(err, PL_ELIMIT, "there are %u sources already, the largest number allowed: delete unused ones",
+                       PL_SOURCES_MAX);
+    return r;
+}
+
+static int emit_source(struct pl_tx *tx, const struct pl_source_args *a, const char *project, struct pl_err *err)
+{
+    int r = pl_tx_emit(tx, PL_RECORD_SOURCE,
+                       json_pack("{s:s, s:s, s:O, s:I}", "name", a->name, "project", project, "spec", a->after, "at",
+                                 (json_int_t)pl_tx_now_us(tx)),
+                       err);
+
+    return r < 0 ? r
+                 : pl_tx_event(tx, "source",
+                               json_pack("{s:s, s:s, s:s}", "project", project, "source", a->name, "change",
+                                         a->update ? "updated" : "created"),
+                               err);
+}
+
+int pl_tx_source_set(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_source_args *a = arg;
+    _cleanup_(json_decrefp) json_t *spec = NULL;
+    _cleanup_free_ char *project = NULL;
+    int r = pl_name_check("source", a->name, err);
+
+    r = r < 0 ? r : read_source(tx, a->name, &project, &spec, err);
+    if (r < 0)
+        return r;
+    if (r == 0 && a->update)
+        return no_source(a->name, err);
+    if (r > 0 && !a->update) {
+        r = pl_err_set(err, PL_EEXISTS, "source \"%s\" exists already", a->name);
+        return pl_err_hint(err, r, "pipelinectl update source %s changes it", a->name);
+    }
+    if (!a->update)
+        r = check_count(tx, err);
+    if (r >= 0 && !a->update) /* creates the project "default" if needed */
+        r = pl_tx_project_update(tx, &(struct pl_repo_args){.name = a->project}, err);
+    json_decref(a->after);
+    a->after = a->update ? TAKE_PTR(spec) : json_object();
+    if (r >= 0 && (!a->after || json_object_update(a->after, a->spec) < 0))
+        r = pl_err_nomem(err);
+    return r < 0 ? r : emit_source(tx, a, a->update ? project : a->project, err);
+}
+
+int pl_tx_source_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_source_args *a = arg;
+    _cleanup_(json_decrefp) json_t *spec = NULL;
+    _cleanup_free_ char *project = NULL;
+    int r = read_source(tx, a->name, &project, &spec, err);
+
+    if (r <= 0)
+        return r < 0 ? r : no_source(a->name, err);
+    r = pl_tx_emit(tx, PL_RECORD_SOURCE_DELETE, json_pack("{s:s}", "name", a->name), err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "source",
+                               json_pack("{s:s, s:s, s:s}", "project", project, "source", a->name, "change", "deleted"), err);
+}
+
+/* ---- what was seen ---- */
+
+static int emit_seen(struct pl_tx *tx, const struct pl_source_seen *a, struct pl_err *err)
+{
+    _cleanup_free_ char *project = NULL;
+    char error[1024]; /* events have at most 8 KiB */
+    int r = pl_sql_text(pl_tx_conn(tx), err, &project, "SELECT project FROM source WHERE name = ?", "s", a->name);
+
+    snprintf(error, sizeof error, "%s", a->error);
+    pl_utf8_trim(error);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "source",
+                               json_pack("{s:s, s:s, s:s, s:s, s:s}", "project", project, "source", a->name, "state", a->state,
+                                         "error", error, "commit", a->seen),
+                               err);
+}
+
+int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_source_seen *a = arg;
+    _cleanup_free_ char *details = a->details ? pl_json_text(a->details, JSON_COMPACT) : strdup("");
+    int64_t there = 0, same = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &there, "SELECT count(*) FROM source WHERE name = ?", "s", a->name);
+
+    if (r < 0 || there == 0 || !details)
+        return r < 0 || there == 0 ? r : pl_err_nomem(err);
+    r = pl_sql_int(pl_tx_conn(tx), err, &same,
+                   "SELECT count(*) FROM source_state WHERE name = ?1 AND state = ?2 AND error = ?3 AND ?4 IN ('', seen)"
+                   " AND ?5 IN ('', applied)",
+                   "sssss", a->name, a->state, a->error, a->seen, a->applied);
+    r = r < 0 ? r
+              : pl_sql_exec(pl_tx_conn(tx), err,
+                            "INSERT INTO source_state(name, state, error, seen, applied, details, looked_us, changed_us)"
+                            " VALUES (?1, ?2, ?3, ?4, ?5, CASE ?6 WHEN '' THEN '{}' ELSE ?6 END, ?7, ?7)"
+                            " ON CONFLICT(name) DO UPDATE SET state = ?2, error = ?3,"
+                            " seen = CASE ?4 WHEN '' THEN seen ELSE ?4 END, applied = CASE ?5 WHEN '' THEN applied ELSE ?5 END,"
+                            " details = CASE ?6 WHEN '' THEN details ELSE ?6 END, looked_us = ?7,"
+                            " changed_us = CASE ?8 WHEN 1 THEN changed_us ELSE ?7 END",
+                            "ssssssii", a->name, a->state, a->error, a->seen, a->applied, details, pl_tx_now_us(tx), same);
+    return r < 0 || same ? PL_MIN(r, 0) : emit_seen(tx, a, err);
+}
+
+/* ---- a commit ---- */
+
+/* Lists pipelines that follow the source and that no file of the commit has. */
+static int note_left(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT name FROM pipeline WHERE source = ? ORDER BY name", "s", a->name);
+
+    while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0) {
+        bool there = false;
+
+        for (size_t i = 0; i < a->n && !there; i++)
+            there = pl_streq(a->pipelines[i]->spec->pipeline, pl_col_text(&rows, 0));
+        if (!there && (r = pl_json_add(a->left, json_string(pl_col_text(&rows, 0)), err)) < 0)
+            return r;
+    }
+    return r;
+}
+
+/* True if the source still is to be followed. */
+static int check_followed(struct pl_tx *tx, const char *name, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r =
+        pl_sql_int(pl_tx_conn(tx), err, &n,
+                   "SELECT count(*) FROM source WHERE name = ? AND NOT coalesce(json_extract(spec, '$.paused'), 0)", "s", name);
+
+    return r < 0 || n ? r : pl_err_set(err, PL_ECONFLICT, "source \"%s\" was deleted or paused meanwhile", name);
+}
+
+int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_source_apply *a = arg;
+    struct pl_pipeline_batch batch = {0};
+    char message[PL_NAME_MAX_BYTES + 64];
+    int r = a->dry_run ? 0 : check_followed(tx, a->name, err);
+
+    json_decref(a->left);
+    a->left = json_array();
+    *a->run = '\0';
+    a->failed = a->n;
+    for (size_t i = 0; r >= 0 && i < a->n; i++) {
+        a->pipelines[i]->batch = &batch;
+        a->pipelines[i]->dry_run = false; /* the whole transaction is rolled back instead */
+        r = pl_tx_pipeline_set(tx, a->pipelines[i], err);
+        if (r < 0)
+            a->failed = i;
+    }
+    snprintf(message, sizeof message, "source %s at %.12s", a->name, a->commit);
+    r = r < 0 ? r : note_left(tx, a, err);
+    r = r < 0 ? r : pl_pipeline_batch_run(tx, &batch, message, err);
+    if (r >= 0 && batch.stages)
+        snprintf(a->run, sizeof a->run, "%s", batch.run);
+    json_decref(batch.stages);
+    if (r >= 0 && a->dry_run)
+        r = pl_err_set(err, PL_ECANCELED, "dry run");
+    return r;
+}

@@ -1,0 +1,242 @@
+/* git_child: two pipes, read with poll. */
+#include "pipelined/source/git_child.h"
+
+#include "storage/base/buf.h"
+#include "storage/base/clock.h"
+#include "storage/system/io.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+struct pl_git_child {
+    const char *program;
+    const char **argv;
+    pid_t pid; /* 0 = no process runs */
+    int in, out;
+    int cancel; /* an eventfd, readable from pl_git_child_cancel on */
+    int64_t until_ms;
+    struct pl_buf got; /* received, from `at` on not yet used */
+    size_t at;
+};
+
+int pl_git_child_create(const char *program, const char *folder, const char *const *readable, size_t n_readable,
+                        struct pl_git_child **ret, struct pl_err *err)
+{
+    struct pl_git_child *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return pl_err_nomem(err);
+    c->program = program;
+    c->in = c->out = -1;
+    c->cancel = eventfd(0, EFD_CLOEXEC);
+    c->argv = calloc(n_readable + 4, sizeof *c->argv);
+    if (!c->argv || c->cancel < 0) {
+        pl_git_child_destroy(c);
+        return pl_err_nomem(err);
+    }
+    c->argv[0] = "pl-git";
+    c->argv[1] = "serve";
+    c->argv[2] = folder;
+    for (size_t i = 0; i < n_readable; i++)
+        c->argv[3 + i] = readable[i];
+    *ret = c;
+    return 0;
+}
+
+static void end(struct pl_git_child *c, bool at_once)
+{
+    if (!c->pid)
+        return;
+    if (at_once)
+        kill(c->pid, SIGKILL);
+    pl_closep(&c->in); /* it ends at the end of its input */
+    pl_closep(&c->out);
+    c->in = c->out = -1;
+    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    c->pid = 0;
+    pl_buf_clear(&c->got);
+    c->at = 0;
+}
+
+void pl_git_child_rest(struct pl_git_child *c)
+{
+    end(c, false);
+}
+
+void pl_git_child_drop(struct pl_git_child *c)
+{
+    end(c, true);
+}
+
+void pl_git_child_cancel(struct pl_git_child *c)
+{
+    const uint64_t one = 1;
+
+    (void)!write(c->cancel, &one, sizeof one);
+}
+
+struct pl_git_child *pl_git_child_destroy(struct pl_git_child *c)
+{
+    if (!c)
+        return NULL;
+    end(c, true);
+    pl_buf_finish(&c->got);
+    pl_closep(&c->cancel);
+    free(c->argv);
+    free(c);
+    return NULL;
+}
+
+static int start(struct pl_git_child *c, struct pl_err *err)
+{
+    posix_spawn_file_actions_t actions;
+    int in[2], out[2], e;
+
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return pl_err_errno(err, errno, "pipe");
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        e = errno;
+        close(in[0]);
+        close(in[1]);
+        return pl_err_errno(err, e, "pipe");
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    e = posix_spawn(&c->pid, c->program, &actions, NULL, (char *const *)(uintptr_t)c->argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    close(out[1]);
+    if (e) {
+        close(in[1]);
+        close(out[0]);
+        c->pid = 0;
+        return pl_err_set(err, PL_EUNAVAILABLE, "cannot start %s: %s", c->program, strerror(e));
+    }
+    c->in = in[1];
+    c->out = out[0];
+    return 0;
+}
+
+/* Waits until the process can be read from. */
+static int wait_for(struct pl_git_child *c, struct pl_err *err)
+{
+    for (;;) {
+        struct pollfd p[] = {{.fd = c->out, .events = POLLIN}, {.fd = c->cancel, .events = POLLIN}};
+        const int64_t left = c->until_ms - pl_clock_mono_ms();
+
+        if (left <= 0)
+            return pl_err_set(err, PL_ETIMEOUT, "the repository did not answer in time");
+        if (poll(p, 2, (int)PL_MIN(left, (int64_t)INT32_MAX)) < 0 && errno != EINTR)
+            return pl_err_errno(err, errno, "poll");
+        if (p[1].revents)
+            return pl_err_set(err, PL_ECANCELED, "the daemon stops");
+        if (p[0].revents)
+            return 0;
+    }
+}
+
+/* Receives more bytes. Returns their number. */
+static ssize_t receive(struct pl_git_child *c, void *out, size_t n, struct pl_err *err)
+{
+    int r = c->pid ? wait_for(c, err) : pl_err_set(err, PL_EIO, "pl-git does not run");
+    ssize_t got = r < 0 ? r : read(c->out, out, n);
+
+    if (r == 0 && got == 0)
+        r = pl_err_set(err, PL_EIO, "pl-git ended without an answer");
+    else if (r == 0 && got < 0)
+        r = pl_err_errno(err, errno, "pl-git");
+    if (r < 0)
+        end(c, true);
+    return r < 0 ? r : got;
+}
+
+int pl_git_child_ask(struct pl_git_child *c, json_t *request, int64_t ms, struct pl_err *err)
+{
+    _cleanup_free_ char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+    struct pl_err why = {0};
+    int r;
+
+    json_decref(request);
+    if (!text)
+        return pl_err_nomem(err);
+    c->until_ms = pl_clock_mono_ms() + ms;
+    r = c->pid ? 0 : start(c, err);
+    if (r < 0)
+        return r;
+    /* requests are shorter than a pipe holds, and the process reads them before it answers */
+    if (pl_io_write(c->in, text, strlen(text), "pl-git", &why) == 0 && pl_io_write(c->in, "\n", 1, "pl-git", &why) == 0)
+        return 0;
+    end(c, true);
+    return pl_err_set(err, PL_EIO, "pl-git ended: %s", why.msg);
+}
+
+/* An error that the process reports. */
+static int reported(const json_t *line, struct pl_err *err)
+{
+    const int code = (int)json_integer_value(json_object_get(line, "error"));
+    const char *message = json_string_value(json_object_get(line, "message"));
+
+    return pl_err_set(err, code < 0 && pl_err_info(code)->code == code ? code : PL_EIO, "%s",
+                      message ? message : "pl-git failed");
+}
+
+int pl_git_child_line(struct pl_git_child *c, json_t **ret, struct pl_err *err)
+{
+    const uint8_t *newline;
+    json_t *line;
+
+    while (!(newline = c->got.len > c->at ? memchr(c->got.data + c->at, '\n', c->got.len - c->at) : NULL)) {
+        ssize_t n;
+        int r = 0;
+
+        if (c->at) {
+            memmove(c->got.data, c->got.data + c->at, c->got.len - c->at);
+            c->got.len -= c->at;
+            c->at = 0;
+        }
+        if (c->got.len > PL_GIT_LINE_BYTES_MAX)
+            r = pl_err_set(err, PL_EIO, "pl-git sent no answer");
+        r = r < 0 ? r : pl_buf_reserve(&c->got, 4096, err);
+        n = r < 0 ? r : receive(c, c->got.data + c->got.len, 4096, err);
+        if (n < 0) {
+            end(c, true);
+            return (int)n;
+        }
+        c->got.len += (size_t)n;
+    }
+    line = json_loadb((const char *)c->got.data + c->at, (size_t)(newline - (c->got.data + c->at)), JSON_REJECT_DUPLICATES, NULL);
+    c->at = (size_t)(newline - c->got.data) + 1;
+    if (!json_is_object(line)) {
+        json_decref(line);
+        end(c, true);
+        return pl_err_set(err, PL_EIO, "pl-git sent no answer");
+    }
+    if (json_object_get(line, "error")) {
+        int r = reported(line, err);
+
+        json_decref(line);
+        return r;
+    }
+    *ret = line;
+    return 0;
+}
+
+ssize_t pl_git_child_bytes(struct pl_git_child *c, void *out, size_t n, struct pl_err *err)
+{
+    const size_t there = PL_MIN(n, c->got.len - c->at);
+
+    if (there == 0)
+        return receive(c, out, n, err);
+    memcpy(out, c->got.data + c->at, there);
+    c->at += there;
+    return (ssize_t)there;
+}

@@ -1,0 +1,592 @@
+/* source: one thread with a list of sources and the time at which each is due. The list is read from the database when it
+ * changed; looks go one after another, each with time limits. */
+#include "pipelined/source/source.h"
+
+#include "pipelined/source/git_child.h"
+#include "pipelined/source/source_commit.h"
+#include "pipelined/source/source_schedule.h"
+#include "pipelined/source/source_settings.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define LOOK_MS         120000 /* to ask for the tip and to fetch */
+#define LOCAL_MAX       64     /* folders with local repositories */
+#define RELOAD_AGAIN_MS 5000   /* wait after the list could not be read */
+
+/* What the thread knows of a source. */
+struct one {
+    char name[PL_NAME_MAX_BYTES + 1];
+    char project[PL_NAME_MAX_BYTES + 1];
+    json_t *settings;
+    int64_t due_ms;       /* monotonic */
+    uint64_t asked, done; /* numbers of the last look that was asked for, and that was completed */
+    unsigned failures;    /* looks in a row that did not reach the repository */
+    bool there;           /* found in the database by the reading that goes on */
+    bool changed;         /* its settings changed since the last look: read the commit again */
+    struct one *next;
+};
+
+struct pl_sources {
+    const struct pl_pipeline_host *host;
+    char *folder, *program, *data_dir;
+    char *local_text;
+    const char *local[LOCAL_MAX];
+    size_t n_local;
+    struct pl_git_child *git;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    struct one *list;
+    bool reload, stopping, ended;
+};
+
+/* ---- the list ---- */
+
+static struct one *find(struct pl_sources *s, const char *name)
+{
+    struct one *o = s->list;
+
+    while (o && !pl_streq(o->name, name))
+        o = o->next;
+    return o;
+}
+
+static void one_free(struct one *o)
+{
+    json_decref(o->settings);
+    free(o);
+}
+
+/* Adds a row of the database to the list, or updates the list's. */
+static int take_row(struct pl_sources *s, const struct pl_rows *rows, struct pl_err *err)
+{
+    struct one *o = find(s, pl_col_text(rows, 0));
+    json_t *settings = pl_col_json(rows, 2);
+
+    if (!settings)
+        return pl_err_nomem(err);
+    if (!o) {
+        o = calloc(1, sizeof *o);
+        if (!o) {
+            json_decref(settings);
+            return pl_err_nomem(err);
+        }
+        snprintf(o->name, sizeof o->name, "%s", pl_col_text(rows, 0));
+        o->next = s->list;
+        s->list = o;
+    }
+    snprintf(o->project, sizeof o->project, "%s", pl_col_text(rows, 1));
+    if (!json_equal(o->settings, settings)) {
+        o->due_ms = 0;
+        o->failures = 0;
+        o->changed = true;
+    }
+    json_decref(o->settings);
+    o->settings = settings;
+    o->there = true;
+    return 0;
+}
+
+/* Removes the copy of a deleted source's repository. */
+static void remove_copy(const struct pl_sources *s, const struct one *o)
+{
+    struct pl_err err = {0};
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof path, "%s/%s.git", s->folder, o->name) < (int)sizeof path && pl_io_remove_tree(path, &err) < 0)
+        pl_log_warn("source", "%s cannot be removed: %s", path, err.msg);
+}
+
+/* Reads the list from the database; called with the lock. Keeps counters and times of sources that stay. `removes`: takes
+ * deleted sources off the list; only the thread does, because it may be looking at one. */
+static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->host->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT name, project, spec FROM source", "");
+
+    for (struct one *o = s->list; o; o = o->next)
+        o->there = false;
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+        r = take_row(s, &rows, err);
+    for (struct one **at = &s->list; r == 0 && removes && *at;) {
+        struct one *o = *at;
+
+        if (o->there) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        remove_copy(s, o);
+        one_free(o);
+    }
+    return r;
+}
+
+/* Returns the source that is due first, or NULL if none is due; `*ret_ms`: time until one is. A paused source is due only
+ * when a look is asked for. */
+static struct one *first_due(struct pl_sources *s, int64_t *ret_ms)
+{
+    const int64_t now = pl_clock_mono_ms();
+    struct one *first = NULL;
+
+    for (struct one *o = s->list; o; o = o->next)
+        if ((!json_is_true(json_object_get(o->settings, "paused")) || o->asked > o->done) &&
+            (!first || o->due_ms < first->due_ms))
+            first = o;
+    *ret_ms = first ? first->due_ms - now : INT64_MAX;
+    return *ret_ms <= 0 ? first : NULL;
+}
+
+/* ---- local repositories ---- */
+
+/* True if the path lies at or below the folder. */
+static bool lies_in(const char *path, const char *folder)
+{
+    const size_t len = strlen(folder);
+
+    return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/' || pl_streq(folder, "/"));
+}
+
+/* Refuses a local repository that the daemon may not follow; links are resolved. */
+static int check_local(const struct pl_sources *s, const char *git, struct pl_err *err)
+{
+    const char *path = pl_source_local_path(git);
+    char real[PATH_MAX];
+    bool allowed = false;
+
+    if (!path)
+        return 0;
+    if (s->n_local == 0)
+        return pl_err_set(
+            err, PL_EFORBIDDEN,
+            "git: \"%.200s\": local repositories are not accepted: an admin of the daemon names folders for them in "
+            "its setting git.local_folders",
+            git);
+    if (!realpath(path, real))
+        return errno == ENOENT ? pl_err_set(err, PL_ENOTFOUND, "git: there is no folder %.200s on the daemon's machine", path)
+                               : pl_err_errno(err, errno, "%s", path);
+    for (size_t i = 0; i < s->n_local; i++)
+        allowed = allowed || lies_in(real, s->local[i]);
+    if (!allowed || lies_in(real, s->data_dir))
+        return pl_err_set(err, PL_EFORBIDDEN, "git: \"%.200s\" does not lie in one of the daemon's git.local_folders (%.300s)",
+                          git, s->local_text);
+    return 0;
+}
+
+int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool update, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *out = NULL;
+    const char *git;
+    int r = pl_source_settings_check(settings, update, &out, err);
+
+    git = r < 0 ? NULL : json_string_value(json_object_get(out, "git"));
+    if (git)
+        r = check_local(s, git, err);
+    if (r < 0)
+        return err->field[0] ? r : pl_err_field(err, r, "git");
+    *ret = TAKE_PTR(out);
+    return 0;
+}
+
+/* ---- a look ---- */
+
+/* A look at one source, with copies of what the list says. */
+struct look {
+    struct pl_sources *s;
+    char name[PL_NAME_MAX_BYTES + 1], project[PL_NAME_MAX_BYTES + 1];
+    json_t *settings;
+    bool afresh;                  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
+    char *state, *seen, *applied; /* of the look before, "" = none */
+    json_t *tip;                  /* {id, author, message, at, forced} */
+};
+
+static void look_finish(struct look *l)
+{
+    json_decref(l->settings);
+    json_decref(l->tip);
+    free(l->state);
+    free(l->seen);
+    free(l->applied);
+}
+
+/* Reads what the look before found. */
+static int read_state(struct look *l, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->s->host->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT state, seen, applied FROM source_state WHERE name = ?", "s", l->name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r < 0)
+        return r;
+    l->state = strdup(r > 0 ? pl_col_text(&rows, 0) : "");
+    l->seen = strdup(r > 0 ? pl_col_text(&rows, 1) : "");
+    l->applied = strdup(r > 0 ? pl_col_text(&rows, 2) : "");
+    return l->state && l->seen && l->applied ? 0 : pl_err_nomem(err);
+}
+
+static int ask_tip(struct look *l, struct pl_err *err)
+{
+    const char *git = pl_json_str(l->settings, "git");
+    int r = check_local(l->s, git, err);
+
+    r = r < 0 ? r
+              : pl_git_child_ask(l->s->git,
+                                 json_pack("{s:s, s:s, s:s, s:s, s:s}", "do", "look", "copy", l->name, "url", git, "branch",
+                                           pl_json_str(l->settings, "branch"), "have", l->seen),
+                                 LOOK_MS, err);
+    r = r < 0 ? r : pl_git_child_line(l->s->git, &l->tip, err);
+    if (r == 0 && !*pl_json_str(l->tip, "id"))
+        r = pl_err_set(err, PL_EIO, "pl-git sent no answer");
+    return r;
+}
+
+/* {subject, author, at, forced} of the tip, and what its specs set. */
+static json_t *details_of(const struct look *l, struct pl_source_commit *c, const struct pl_source_apply *done)
+{
+    const char *message = pl_json_str(l->tip, "message");
+    json_t *warnings = c->warnings ? json_incref(c->warnings) : json_array();
+    const json_t *name;
+    size_t i;
+
+    json_array_foreach(done ? done->left : NULL, i, name)
+    {
+        json_array_append_new(warnings, json_sprintf("pipeline \"%s\" is in no file any more, and still runs: pipelinectl delete "
+                                                     "pipeline %s",
+                                                     json_string_value(name), json_string_value(name)));
+    }
+    if (json_is_true(json_object_get(l->tip, "forced")))
+        json_array_append_new(warnings, json_sprintf("the branch was rewritten: commit %.12s is not in its history", l->seen));
+    return json_pack("{s:s%, s:s, s:I, s:o, s:o, s:O*}", "subject", message, strcspn(message, "\n"), "author",
+                     pl_json_str(l->tip, "author"), "at", json_integer_value(json_object_get(l->tip, "at")) * 1000000,
+                     "pipelines", done ? pl_source_commit_names(c) : json_array(), "warnings", warnings, "errors",
+                     done ? NULL : c->errors);
+}
+
+static void record(struct look *l, const char *state, const char *error, const char *applied, json_t *details)
+{
+    struct pl_source_seen seen = {.name = l->name,
+                                  .state = state,
+                                  .error = error,
+                                  .seen = pl_json_str(l->tip, "id"),
+                                  .applied = applied,
+                                  .details = details};
+    struct pl_err err = {0};
+
+    if (pl_db_run(l->s->host->db, PL_TX_UNLOGGED, pl_tx_source_seen, &seen, &err) < 0)
+        pl_log_warn("source", "source %s: its state cannot be recorded: %s", l->name, err.msg);
+}
+
+/* Sets the pipelines of the tip's commit, and records the outcome. */
+static void apply(struct look *l)
+{
+    struct pl_source_commit c = {.host = l->s->host,
+                                 .git = l->s->git,
+                                 .source = l->name,
+                                 .project = l->project,
+                                 .url = pl_json_str(l->settings, "git"),
+                                 .branch = pl_json_str(l->settings, "branch"),
+                                 .path = pl_json_str(l->settings, "path"),
+                                 .id = pl_json_str(l->tip, "id"),
+                                 .author = pl_json_str(l->tip, "author"),
+                                 .message = pl_json_str(l->tip, "message"),
+                                 .at_s = json_integer_value(json_object_get(l->tip, "at"))};
+    struct pl_source_apply done = {0};
+    struct pl_err err = {0};
+    json_t *details;
+    int r = pl_source_commit_read(&c, &err);
+
+    r = r < 0 ? r : pl_source_commit_apply(&c, &done, &err);
+    if (r == PL_ECANCELED || r == PL_ESTOPPING) { /* the daemon stops: the next start looks again */
+        pl_source_commit_finish(&c);
+        json_decref(done.left);
+        return;
+    }
+    details = details_of(l, &c, r == 0 ? &done : NULL);
+    record(l, r < 0 ? "invalid" : "following", r < 0 ? err.msg : "", r < 0 ? "" : c.id, details);
+    if (r < 0)
+        pl_log_warn("source", "source %s: commit %.12s changes nothing: %s", l->name, c.id, err.msg);
+    else
+        pl_log_info("source", "source %s: commit %.12s set %zu pipelines", l->name, c.id, c.n);
+    json_decref(details);
+    json_decref(done.left);
+    pl_source_commit_finish(&c);
+}
+
+/* Looks at a source. Returns false if the repository was not reached. */
+static bool look(struct look *l)
+{
+    struct pl_err err = {0};
+    int r = read_state(l, &err);
+
+    r = r < 0 ? r : ask_tip(l, &err);
+    if (r == PL_ECANCELED)
+        return true;
+    if (r < 0) {
+        record(l, "unreachable", err.msg, "", NULL);
+        pl_log_warn("source", "source %s: %s", l->name, err.msg);
+        return false;
+    }
+    if (!l->afresh && pl_streq(pl_json_str(l->tip, "id"), l->applied))
+        record(l, "following", "", "", NULL); /* nothing new */
+    else
+        apply(l);
+    return true;
+}
+
+/* ---- the thread ---- */
+
+/* Looks at the source without the lock; it may be deleted meanwhile. */
+static void look_at(struct pl_sources *s, struct one *o)
+{
+    _cleanup_(
+        look_finish) struct look l = {.s = s, .settings = json_incref(o->settings), .afresh = o->changed || o->asked > o->done};
+    const uint64_t asked = o->asked;
+    int64_t interval_ms = 0;
+    uint32_t random;
+    bool reached;
+
+    snprintf(l.name, sizeof l.name, "%s", o->name);
+    snprintf(l.project, sizeof l.project, "%s", o->project);
+    o->changed = false;
+    pthread_mutex_unlock(&s->lock);
+    reached = look(&l);
+    pl_random_bytes(&random, sizeof random);
+    if (pl_duration_parse(pl_json_str(l.settings, "interval"), &interval_ms, NULL) < 0)
+        interval_ms = PL_SOURCE_INTERVAL_MAX_MS; /* cannot happen: it was checked */
+    pthread_mutex_lock(&s->lock);
+    o = find(s, l.name);
+    if (!o)
+        return;
+    o->done = PL_MAX(o->done, asked);
+    o->failures = reached ? 0 : o->failures + 1;
+    o->due_ms = o->asked > o->done || o->changed ? 0 : pl_clock_mono_ms() + pl_source_wait_ms(interval_ms, o->failures, random);
+}
+
+static void wait_for(struct pl_sources *s, int64_t ms)
+{
+    struct timespec until;
+
+    if (ms == INT64_MAX) {
+        pthread_cond_wait(&s->wake, &s->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(ms / 1000);
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&s->wake, &s->lock, &until);
+}
+
+static void *follow(void *arg)
+{
+    struct pl_sources *s = arg;
+    struct pl_err err = {0};
+    struct one *o;
+    int64_t ms;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        s->reload = s->reload && read_list(s, true, &err) < 0;
+        if (s->reload)
+            pl_log_warn("source", "the list of sources cannot be read: %s", err.msg);
+        o = first_due(s, &ms);
+        if (o) {
+            look_at(s, o);
+            continue;
+        }
+        pl_git_child_rest(s->git); /* no process is left over while nothing is due */
+        wait_for(s, s->reload ? PL_MIN(ms, (int64_t)RELOAD_AGAIN_MS) : ms);
+    }
+    s->ended = true;
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void pl_sources_changed(struct pl_sources *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->reload = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t pl_sources_look(struct pl_sources *s, const char *name)
+{
+    struct one *o;
+    uint64_t number = 0;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->reload)
+        (void)!read_list(s, false, NULL); /* it may be new; the thread reads the list again */
+    o = find(s, name);
+    if (o) {
+        number = ++o->asked;
+        o->due_ms = 0;
+        pthread_cond_signal(&s->wake);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return number;
+}
+
+uint64_t pl_sources_looks(struct pl_sources *s, const char *name)
+{
+    struct one *o;
+    uint64_t done;
+
+    pthread_mutex_lock(&s->lock);
+    o = find(s, name);
+    done = o ? o->done : 0;
+    pthread_mutex_unlock(&s->lock);
+    return done;
+}
+
+/* ---- start and stop ---- */
+
+/* Reads the setting local_folders. */
+static int read_folders(struct pl_sources *s, const char *text, struct pl_err *err)
+{
+    char *rest;
+
+    s->local_text = strdup(text);
+    rest = s->local_text ? strdup(text) : NULL;
+    if (!rest)
+        return pl_err_nomem(err);
+    for (char *save = NULL, *name = strtok_r(rest, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+        char real[PATH_MAX];
+        int r = 0;
+
+        name += strspn(name, " ");
+        if (*name != '/')
+            r = pl_err_set(err, PL_EINVAL, "git.local_folders: \"%.200s\" is not an absolute path", name);
+        else if (!realpath(name, real))
+            r = pl_err_set(err, PL_EINVAL, "git.local_folders: %.200s: %s", name, strerror(errno));
+        else if (lies_in(real, s->data_dir) || lies_in(s->data_dir, real))
+            r = pl_err_set(err, PL_EINVAL, "git.local_folders: %.200s lies in or above the daemon's data folder %.200s", name,
+                           s->data_dir);
+        else if (s->n_local == LOCAL_MAX)
+            r = pl_err_set(err, PL_EINVAL, "git.local_folders: more than %d folders", LOCAL_MAX);
+        else if (!(s->local[s->n_local] = strdup(real)))
+            r = pl_err_nomem(err);
+        if (r < 0) {
+            free(rest);
+            return r;
+        }
+        s->n_local++;
+    }
+    free(rest);
+    return 0;
+}
+
+/* Sets the paths that the sources use, and makes the folder of the copies. */
+static int make_paths(struct pl_sources *s, const struct pl_sources_config *config, struct pl_err *err)
+{
+    char own[PATH_MAX], data[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    char *slash;
+
+    if (n < 0 || !realpath(config->data_dir, data))
+        return pl_err_errno(err, errno, "%s", n < 0 ? "/proc/self/exe" : config->data_dir);
+    own[n] = '\0';
+    slash = strrchr(own, '/');
+    s->data_dir = strdup(data);
+    if (config->program ? !(s->program = strdup(config->program))
+                        : asprintf(&s->program, "%.*s/pl-git", slash ? (int)(slash - own) : 0, own) < 0)
+        return pl_err_nomem(err);
+    if (!s->data_dir || asprintf(&s->folder, "%s/cache/git", s->data_dir) < 0)
+        return pl_err_nomem(err);
+    return pl_io_mkdirs(s->folder, 0700, err);
+}
+
+static void sources_free(struct pl_sources *s)
+{
+    while (s->list) {
+        struct one *o = s->list;
+
+        s->list = o->next;
+        one_free(o);
+    }
+    pl_git_child_destroy(s->git);
+    for (size_t i = 0; i < s->n_local; i++)
+        free((char *)s->local[i]);
+    free(s->local_text);
+    free(s->data_dir);
+    free(s->program);
+    free(s->folder);
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+int pl_sources_start(const struct pl_sources_config *config, struct pl_sources **ret, struct pl_err *err)
+{
+    struct pl_sources *s = calloc(1, sizeof *s);
+    pthread_condattr_t attr;
+    int r;
+
+    if (!s)
+        return pl_err_nomem(err);
+    s->host = config->host;
+    s->reload = true;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&s->lock, NULL);
+    r = make_paths(s, config, err);
+    r = r < 0 ? r : read_folders(s, config->local_folders, err);
+    r = r < 0 ? r : pl_git_child_create(s->program, s->folder, s->local, s->n_local, &s->git, err);
+    if (r == 0 && pthread_create(&s->thread, NULL, follow, s) != 0)
+        r = pl_err_set(err, PL_EIO, "cannot start a thread for sources");
+    if (r < 0) {
+        sources_free(s);
+        return r;
+    }
+    pthread_setname_np(s->thread, "sources");
+    *ret = s;
+    return 0;
+}
+
+void pl_sources_drain(struct pl_sources *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    pl_git_child_cancel(s->git);
+}
+
+bool pl_sources_drained(struct pl_sources *s)
+{
+    bool ended = true;
+
+    if (s) {
+        pthread_mutex_lock(&s->lock);
+        ended = s->ended;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return ended;
+}
+
+struct pl_sources *pl_sources_destroy(struct pl_sources *s)
+{
+    if (!s)
+        return NULL;
+    pl_sources_drain(s);
+    pthread_join(s->thread, NULL);
+    sources_free(s);
+    return NULL;
+}

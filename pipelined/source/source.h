@@ -1,0 +1,55 @@
+/* source: Follows git repositories: the specs at the tip of a branch are the pipelines of a project.
+ *
+ *   branch moves ──look──▶ commit ──read──▶ specs, code ──check──▶ one transaction ──▶ pipelines, a run
+ *                 pl-git            pl-git                db/pipelines
+ *
+ * In:      Sources of the database; repositories.
+ * Out:     Pipeline versions that name their commit; the state of each source.
+ * Uses:    db/{pipelines, tx, writer}, policy, spec, text, storage/{base, pack, store, system, tree},
+ *          storage/dataset/{commit, file}
+ * Threads: One of its own, which looks at one source after another; it starts pl-git while a source is due.
+ *
+ * Inside:
+ *   git_child        a pl-git process, asked with a time limit
+ *   source_commit    the specs and code folders of a commit, prepared for one transaction
+ *   source_schedule  when a source is looked at next
+ *   source_settings  checks the settings of a source */
+
+/* source: the API, on any thread. Functions that read the database block. */
+#pragma once
+
+#include "pipelined/db/pipelines/pipeline_draft.h"
+
+struct pl_sources_config {
+    const struct pl_pipeline_host *host; /* must outlive the sources, like `local_folders` */
+    const char *data_dir;                /* copies of repositories lie in DIR/cache/git */
+    /* folders below which local repositories may lie, separated by commas; "" = none */
+    const char *local_folders;
+    const char *program; /* pl-git; NULL = the one beside this program */
+};
+
+struct pl_sources;
+
+/* Starts the thread. PL_EINVAL: a local folder is not absolute, or lies in or above `data_dir`. PL_EIO, PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_sources_start(const struct pl_sources_config *config, struct pl_sources **ret, struct pl_err *err);
+/* Makes the thread end soon: stops pl-git and what it reads; a transaction that has begun is completed. Does not block.
+ * NULL is allowed. */
+void pl_sources_drain(struct pl_sources *s);
+/* True if the thread has ended, which may need the event loop until then. NULL: true. */
+bool pl_sources_drained(struct pl_sources *s);
+/* Waits for the end of the thread and frees the sources. NULL is allowed. Returns NULL. */
+struct pl_sources *pl_sources_destroy(struct pl_sources *s);
+
+/* Checks the settings of a source, {git, branch?, path?, interval?, paused?}, and returns them in their normal
+ * form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: a local
+ * repository outside local_folders. */
+PL_MUST_CHECK
+int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool update, json_t **ret, struct pl_err *err);
+/* Says that a source was created, changed or deleted: it is read again and looked at soon. */
+void pl_sources_changed(struct pl_sources *s);
+/* Asks for a look now, also at a paused source. Returns the number of that look (see pl_sources_looks); 0 = there is no
+ * such source. */
+uint64_t pl_sources_look(struct pl_sources *s, const char *name);
+/* Returns the number of the last completed look at the source since this start; 0 = none. */
+uint64_t pl_sources_looks(struct pl_sources *s, const char *name);

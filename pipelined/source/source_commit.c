@@ -1,0 +1,546 @@
+/* source_commit: texts from pl-git; two passes of the parser, because the specs of one commit may read each other's
+ * outputs; code folders from pl-git into the project's store. */
+#include "pipelined/source/source_commit.h"
+
+#include "pipelined/spec/spec_documents.h"
+#include "pipelined/text/json_text.h"
+#include "storage/dataset/commit/pack_node_sink.h"
+#include "storage/dataset/file/file_write.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/project_stores.h"
+#include "storage/tree/tree_build.h"
+
+#include <stdio.h>
+
+/* A spec: a file, or one of several documents of a file. */
+struct pl_source_draft {
+    char *path;              /* of the file in the repository */
+    struct pl_buf text;      /* with its NUL */
+    struct pl_spec *outline; /* from the first pass, which knows nothing but the text */
+    json_t *code, *origin;
+    struct pl_pipeline_draft draft;
+    enum { UNSEEN, ON_THE_WAY, PLACED } order;
+};
+
+static void draft_finish(struct pl_source_draft *d)
+{
+    pl_pipeline_draft_finish(&d->draft);
+    pl_spec_destroy(d->outline);
+    pl_buf_finish(&d->text);
+    json_decref(d->code);
+    json_decref(d->origin);
+    free(d->path);
+}
+
+void pl_source_commit_finish(struct pl_source_commit *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        draft_finish(&c->drafts[i]);
+    free(c->drafts);
+    json_decref(c->warnings);
+    json_decref(c->errors);
+    pl_store_release(&c->hold);
+    c->drafts = NULL;
+    c->warnings = NULL;
+    c->n = 0;
+}
+
+/* ---- files of the commit ---- */
+
+static int ask_files(struct pl_source_commit *c, const char *folder, const char *glob, json_t *files, bool ignore, uint64_t n_max,
+                     uint64_t len_max, struct pl_err *err)
+{
+    return pl_git_child_ask(c->git,
+                            json_pack("{s:s, s:s, s:s, s:s, s:s*, s:o, s:b, s:I, s:I}", "do", "read", "copy", c->source, "commit",
+                                      c->id, "folder", folder, "glob", glob, "files", files, "ignore", (int)ignore, "n_max",
+                                      (json_int_t)n_max, "len_max", (json_int_t)len_max),
+                            PL_GIT_READ_MS, err);
+}
+
+/* The next file of an answer, whose bytes follow. */
+struct file {
+    json_t *line;
+    const char *path, *kind;
+    uint64_t len, left; /* bytes of the file, and those not yet read */
+    bool lfs;
+    struct pl_git_child *git;
+};
+
+/* Receives the head of the next file. Returns 1, or 0 after the last. */
+static int next_file(struct pl_source_commit *c, struct file *f, struct pl_err *err)
+{
+    json_int_t len = 0;
+    int lfs = 0, r;
+
+    json_decref(f->line);
+    *f = (struct file){.git = c->git};
+    r = pl_git_child_line(c->git, &f->line, err);
+    if (r < 0 || json_object_get(f->line, "done"))
+        return r;
+    if (json_unpack(f->line, "{s:s, s:s, s:I, s:b}", "path", &f->path, "kind", &f->kind, "len", &len, "lfs", &lfs) < 0 ||
+        len < 0) {
+        pl_git_child_drop(c->git);
+        return pl_err_set(err, PL_EIO, "pl-git sent no answer");
+    }
+    f->len = f->left = (uint64_t)len;
+    f->lfs = lfs;
+    return 1;
+}
+
+static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
+{
+    struct file *f = self;
+    ssize_t got = f->left ? pl_git_child_bytes(f->git, out, PL_MIN((uint64_t)n, f->left), err) : 0;
+
+    f->left -= got > 0 ? (uint64_t)got : 0;
+    return got;
+}
+
+static int read_whole(struct file *f, struct pl_buf *ret, struct pl_err *err)
+{
+    int r = pl_buf_reserve(ret, f->len + 1, err);
+
+    while (r == 0 && f->left) {
+        ssize_t n = read_some(f, ret->data + ret->len, f->left, err);
+
+        if (n < 0)
+            return (int)n;
+        ret->len += (size_t)n;
+    }
+    return r;
+}
+
+static int warn(struct pl_source_commit *c, struct pl_err *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int warn(struct pl_source_commit *c, struct pl_err *err, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return pl_json_add(c->warnings, json_string(pl_utf8_trim(text)), err);
+}
+
+/* ---- the first pass: texts and outlines ---- */
+
+/* Adds a draft with the document of `len` bytes at `from`. */
+static int add_draft(struct pl_source_commit *c, const char *path, const char *text, size_t from, size_t len, struct pl_err *err)
+{
+    struct pl_source_draft *more = realloc(c->drafts, (c->n + 1) * sizeof *more), *d;
+    int r;
+
+    if (!more)
+        return pl_err_nomem(err);
+    c->drafts = more;
+    d = &more[c->n++];
+    *d = (struct pl_source_draft){.path = strdup(path)};
+    r = d->path ? pl_spec_document_text(text, from, len, &d->text, err) : pl_err_nomem(err);
+    return r < 0 ? r : pl_buf_str(&d->text) ? 0 : pl_err_nomem(err);
+}
+
+static int add_file(struct pl_source_commit *c, struct file *f, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    size_t at = 0, from, len;
+    int r = read_whole(f, &text, err);
+
+    if (r == 0 && pl_streq(f->kind, "link"))
+        return pl_err_set(err, PL_EINVAL, "%s: is a symbolic link, and links to specs are not followed", f->path);
+    if (r == 0 && f->lfs)
+        return pl_err_set(err, PL_EINVAL, "%s: is a pointer of git LFS, whose content is not fetched: keep specs in git itself",
+                          f->path);
+    if (r == 0 && memchr(text.data, '\0', text.len))
+        return pl_err_set(err, PL_EINVAL, "%s: holds a NUL byte", f->path);
+    if (r == 0 && !pl_utf8_ok(text.data, text.len))
+        return pl_err_set(err, PL_EINVAL, "%s: is not UTF-8", f->path);
+    while (r == 0 && pl_spec_document_next((const char *)text.data, text.len, &at, &from, &len))
+        r = add_draft(c, f->path, (const char *)text.data, from, len, err);
+    return r;
+}
+
+static int read_specs(struct pl_source_commit *c, struct pl_err *err)
+{
+    struct file f = {0};
+    int r = ask_files(c, "", c->path, json_array(), false, PL_SOURCE_FILES_MAX, PL_SOURCE_BYTES_MAX, err);
+
+    while (r == 0 && (r = next_file(c, &f, err)) > 0)
+        r = add_file(c, &f, err);
+    json_decref(f.line);
+    if (r < 0)
+        pl_git_child_drop(c->git);
+    if (r == 0 && c->n == 0)
+        r = pl_err_set(err, PL_ENOTFOUND,
+                       "no file of the commit matches \"%s\" (path): put specs there, or change the source's path", c->path);
+    return r;
+}
+
+/* Keeps the texts of all mistakes that the parser has found. */
+static void keep_errors(struct pl_source_commit *c, const struct pl_spec_errors *found)
+{
+    for (size_t i = 0; i < found->n_errors; i++)
+        json_array_append_new(c->errors, json_string(found->errors[i].text));
+}
+
+/* Parses each text alone, and gathers the repos that the specs make. */
+static int outline(struct pl_source_commit *c, json_t *beside, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_spec_errors *found = calloc(1, sizeof *found);
+    const struct pl_spec_context ctx = {.project = c->project};
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+
+    if (!found)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < c->n; i++) {
+        struct pl_source_draft *d = &c->drafts[i];
+        const char *text = (const char *)d->text.data;
+        int r = pl_spec_parse(text, strlen(text), d->path, &ctx, &d->outline, found, err);
+
+        if (r < 0) {
+            keep_errors(c, found);
+            return r;
+        }
+        if (!pl_streq(d->outline->project, c->project))
+            return pl_err_set(err, PL_EINVAL,
+                              "%s: \"project\": \"%s\" is not accepted: source \"%s\" sets pipelines of project \"%s\"", d->path,
+                              d->outline->project, c->source, c->project);
+        for (size_t k = 0; k < d->outline->n_stages + d->outline->n_repos; k++) {
+            const size_t n = d->outline->n_stages;
+
+            snprintf(key, sizeof key, "%s/%s", c->project, k < n ? d->outline->stages[k].name : d->outline->repos[k - n].name);
+            if (json_object_set_new(beside, key, json_string(d->outline->pipeline)) < 0)
+                return pl_err_nomem(err);
+        }
+    }
+    return 0;
+}
+
+/* Refuses a name that two files use. `seen`: {kind and name: path}. */
+static int take_name(const struct pl_source_draft *d, const char *kind, const char *name, json_t *seen, struct pl_err *err)
+{
+    char key[PL_NAME_MAX_BYTES + 16];
+    const char *before;
+
+    snprintf(key, sizeof key, "%s %s", kind, name);
+    before = json_string_value(json_object_get(seen, key));
+    if (before)
+        return pl_err_set(err, PL_EINVAL, "%s: %s \"%s\" is also in %s", d->path, kind, name, before);
+    return json_object_set_new(seen, key, json_string(d->path)) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static int refuse_twice(const struct pl_source_commit *c, json_t *seen, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < c->n; i++) {
+        const struct pl_spec *spec = c->drafts[i].outline;
+
+        r = take_name(&c->drafts[i], "pipeline", spec->pipeline, seen, err);
+        for (size_t k = 0; r == 0 && k < spec->n_stages; k++)
+            r = take_name(&c->drafts[i], "stage", spec->stages[k].name, seen, err);
+    }
+    return r;
+}
+
+/* ---- the order ---- */
+
+/* {stage: index of its draft}; by it a draft comes after those whose outputs it reads. */
+static int stage_index(const struct pl_source_commit *c, json_t *ret, struct pl_err *err)
+{
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t k = 0; k < c->drafts[i].outline->n_stages; k++)
+            if (json_object_set_new(ret, c->drafts[i].outline->stages[k].name, json_integer((json_int_t)i)) < 0)
+                return pl_err_nomem(err);
+    return 0;
+}
+
+struct ordering {
+    struct pl_source_commit *c;
+    const json_t *stages;
+    struct pl_source_draft *placed; /* room for all */
+    size_t n;
+};
+
+/* Places the draft after those that it reads. At most PL_SOURCE_FILES_MAX deep. */
+static int place(struct ordering *o, size_t i, struct pl_err *err)
+{
+    struct pl_source_draft *d = &o->c->drafts[i];
+    const struct pl_spec *spec = d->outline;
+
+    if (d->order == PLACED)
+        return 0;
+    d->order = ON_THE_WAY;
+    for (size_t s = 0; s < spec->n_stages; s++)
+        for (size_t k = 0; k < spec->stages[s].n_leaves; k++) {
+            const struct pl_input *leaf = spec->stages[s].leaves[k];
+            const json_t *at = leaf->kind == PL_INPUT_LEAF && pl_streq(leaf->project, o->c->project)
+                                   ? json_object_get(o->stages, leaf->repo)
+                                   : NULL;
+            const size_t other = (size_t)json_integer_value(at);
+            int r;
+
+            if (!at || other == i)
+                continue;
+            if (o->c->drafts[other].order == ON_THE_WAY)
+                return pl_err_set(err, PL_EINVAL, "%s: pipeline \"%s\" and pipeline \"%s\" read each other's outputs in a circle",
+                                  d->path, spec->pipeline, o->c->drafts[other].outline->pipeline);
+            r = place(o, other, err);
+            if (r < 0)
+                return r;
+        }
+    d->order = PLACED;
+    o->placed[o->n++] = *d; /* the draft moves; `d` is only looked at */
+    return 0;
+}
+
+static int put_in_order(struct pl_source_commit *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *stages = json_object();
+    struct ordering o = {.c = c, .stages = stages, .placed = calloc(c->n, sizeof *o.placed)};
+    int r = stages && o.placed ? stage_index(c, stages, err) : pl_err_nomem(err);
+
+    for (size_t i = 0; r == 0 && i < c->n; i++)
+        r = place(&o, i, err);
+    if (r < 0) {
+        free(o.placed);
+        return r;
+    }
+    free(c->drafts);
+    c->drafts = o.placed;
+    return 0;
+}
+
+/* ---- code ---- */
+
+struct code_tree {
+    struct pl_source_commit *c;
+    struct pl_pack_builder *session;
+    struct pl_file_write_sink sink;
+    struct pl_tree_builder *builder;
+    const char *folder;
+    uint64_t n;
+};
+
+static int code_entry(struct code_tree *t, struct file *f, struct pl_entry *ret, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf target = {0};
+    int r = 0;
+
+    if (!pl_streq(f->kind, "link"))
+        return pl_file_write_stream(t->session, pl_streq(f->kind, "exec") ? PL_KIND_EXEC : PL_KIND_FILE, read_some, f, ret, err);
+    if (f->len == 0 || f->len > PL_LINK_MAX_BYTES)
+        return pl_err_set(err, PL_EINVAL, "%s/%s: a link of 1 to %d bytes is expected", t->folder, f->path, PL_LINK_MAX_BYTES);
+    r = read_whole(f, &target, err);
+    if (r == 0 && !pl_buf_str(&target))
+        r = pl_err_nomem(err);
+    if (r == 0 && !pl_path_link_stays(f->path, pl_buf_str(&target)))
+        r = pl_err_set(err, PL_EINVAL, "%s/%s: a link to %.200s leads out of the code folder", t->folder, f->path,
+                       pl_buf_str(&target));
+    return r < 0 ? r : pl_file_write_entry_small(&t->sink, PL_KIND_LINK, target.data, f->len, ret, err);
+}
+
+static int add_code_file(struct code_tree *t, struct file *f, struct pl_err *err)
+{
+    struct pl_entry entry;
+    int r = code_entry(t, f, &entry, err);
+
+    if (r == 0 && f->lfs)
+        r = warn(t->c, err, "%s/%s is a pointer of git LFS, whose content is not fetched: the stage gets the pointer", t->folder,
+                 f->path);
+    t->n++;
+    return r < 0 ? r : pl_tree_builder_add(t->builder, f->path, strlen(f->path), &entry, err);
+}
+
+/* Stores the files of a code folder as a tree. */
+static int store_folder(struct pl_source_commit *c, const char *folder, const struct pl_stage *stage, struct pl_hash *ret,
+                        struct pl_err *err)
+{
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
+    _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
+    struct code_tree t = {.c = c, .folder = folder};
+    json_t *files = json_array();
+    struct pl_node_sink nodes;
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    struct file f = {0};
+    int r = pl_project_stores_get(c->host->stores, c->project, &store, err);
+
+    for (size_t i = 0; i < stage->n_code_files; i++)
+        json_array_append_new(files, json_string(stage->code_files[i]));
+    if (r < 0) {
+        json_decref(files);
+        return r;
+    }
+    sink = pl_store_sink(store);
+    r = pl_pack_builder_open(&sink, c->project, &session, err);
+    nodes = pl_pack_node_sink(session);
+    t.session = session;
+    t.sink = pl_file_write_sink_pack(session);
+    r = r < 0 ? r : pl_tree_builder_create(&nodes, &builder, err);
+    t.builder = builder;
+    if (r == 0)
+        r = ask_files(c, folder, NULL, files, true, PL_CODE_FILES_MAX, PL_CODE_BYTES_MAX, err);
+    else
+        json_decref(files);
+    while (r == 0 && (r = next_file(c, &f, err)) > 0)
+        r = add_code_file(&t, &f, err);
+    json_decref(f.line);
+    if (r < 0)
+        pl_git_child_drop(c->git);
+    if (r == 0 && t.n == 0)
+        r = pl_err_set(err, PL_ENOTFOUND, "no file of the folder %s matches \"files\"", folder);
+    r = r < 0 ? r : pl_tree_builder_finish(builder, ret, NULL, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
+}
+
+/* Makes the path of the stage's code folder in the repository: that of the spec's folder, and `code` below it. */
+static int folder_path(const struct pl_source_draft *d, const char *code, char out[PL_PATH_MAX_BYTES + 1], struct pl_err *err)
+{
+    const char *slash = strrchr(d->path, '/');
+    const int len = slash ? (int)(slash - d->path) : 0;
+    int n = pl_streq(code, ".") ? snprintf(out, PL_PATH_MAX_BYTES + 1, "%.*s", len, d->path)
+                                : snprintf(out, PL_PATH_MAX_BYTES + 1, "%.*s%s%s", len, d->path, len ? "/" : "", code);
+
+    return n > PL_PATH_MAX_BYTES ? pl_err_set(err, PL_EPATH, "%s: the path of the code folder is too long", d->path) : 0;
+}
+
+/* Stores the code folder of the stage, unless a stage before has the same (`known`: {folder and globs: root}). */
+static int stage_code(struct pl_source_commit *c, struct pl_source_draft *d, const struct pl_stage *stage, json_t *known,
+                      struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf key = {0};
+    char folder[PL_PATH_MAX_BYTES + 1], hex[PL_HASH_HEX + 1];
+    struct pl_hash root;
+    int r = folder_path(d, stage->code, folder, err);
+
+    r = r < 0 ? r : pl_buf_addf(&key, err, "%s", folder);
+    for (size_t i = 0; r == 0 && i < stage->n_code_files; i++)
+        r = pl_buf_addf(&key, err, "\n%s", stage->code_files[i]);
+    if (r == 0 && !pl_buf_str(&key))
+        r = pl_err_nomem(err);
+    if (r < 0)
+        return r;
+    if (!json_object_get(known, pl_buf_str(&key))) {
+        r = store_folder(c, folder, stage, &root, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "%s: the code of stage \"%s\"", d->path, stage->name);
+        if (json_object_set_new(known, pl_buf_str(&key), json_string(pl_hash_hex(&root, hex))) < 0)
+            return pl_err_nomem(err);
+    }
+    if (json_object_set_new(d->code, stage->name,
+                            json_pack("{s:O, s:{s:s, s:b, s:s}}", "root", json_object_get(known, pl_buf_str(&key)), "git", "head",
+                                      c->id, "dirty", 0, "path", folder)) < 0)
+        return pl_err_nomem(err);
+    return 0;
+}
+
+/* ---- the second pass ---- */
+
+static json_t *origin_of(const struct pl_source_commit *c, const char *path)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "source", c->source, "url", c->url, "branch", c->branch,
+                     "commit", c->id, "path", path, "author", c->author, "message", c->message, "at",
+                     (json_int_t)c->at_s * 1000000);
+}
+
+/* Checks one spec beside the others, and prepares it. */
+static int prepare(struct pl_source_commit *c, struct pl_source_draft *d, const struct pl_principal *who, const json_t *beside,
+                   json_t *known, struct pl_err *err)
+{
+    const json_t *text;
+    size_t i;
+    int r;
+
+    d->origin = origin_of(c, d->path);
+    d->code = json_object();
+    if (!d->origin || !d->code)
+        return pl_err_nomem(err);
+    d->draft.host = c->host;
+    d->draft.who = who;
+    d->draft.text = (const char *)d->text.data;
+    d->draft.filename = d->path;
+    d->draft.beside = beside;
+    d->draft.pipeline = d->outline->pipeline;
+    d->draft.args.update = d->draft.args.confirmed = true;
+    d->draft.args.dry_run = c->dry_run;
+    d->draft.args.origin = d->origin;
+    r = pl_pipeline_draft_parse(&d->draft, c->project, err);
+    if (r < 0)
+        keep_errors(c, &d->draft.problems);
+    for (size_t k = 0; r == 0 && k < d->draft.spec->n_stages; k++)
+        if (d->draft.spec->stages[k].code)
+            r = stage_code(c, d, &d->draft.spec->stages[k], known, err);
+    r = r < 0 ? r : pl_pipeline_draft_code(&d->draft, d->code, err);
+    r = r < 0 ? r : pl_pipeline_draft_ready(&d->draft, false, err);
+    if (r < 0)
+        return strncmp(err->msg, d->path, strlen(d->path)) == 0 ? r : pl_err_wrap(err, r, "%s", d->path);
+    json_array_foreach(d->draft.warnings, i, text)
+    {
+        r = r < 0 ? r : pl_json_add(c->warnings, json_incref((json_t *)text), err);
+    }
+    return r;
+}
+
+/* The rights of a source: those of a writer of its project, whoever pushes. */
+static int make_principal(const struct pl_source_commit *c, struct pl_principal **ret, struct pl_err *err)
+{
+    struct pl_grant grant = {.role = PL_ROLE_WRITER};
+    const struct pl_principal_user user = {
+        .name = c->source, .token = "", .grants = &grant, .n_grants = 1, .limit = {.role = PL_ROLE_ADMIN}};
+
+    snprintf(grant.scope, sizeof grant.scope, "%s", c->project);
+    return pl_principal_user(&user, ret, err);
+}
+
+int pl_source_commit_read(struct pl_source_commit *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *beside = json_object(), *known = json_object(), *seen = json_object();
+    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
+    struct pl_store *store;
+    int r = pl_project_stores_get(c->host->stores, c->project, &store, err);
+
+    if (r < 0)
+        return r;
+    pl_store_hold(store, &c->hold);
+    c->warnings = json_array();
+    c->errors = json_array();
+    r = beside && known && seen && c->warnings && c->errors ? make_principal(c, &who, err) : pl_err_nomem(err);
+    r = r < 0 ? r : read_specs(c, err);
+    r = r < 0 ? r : outline(c, beside, err);
+    r = r < 0 ? r : refuse_twice(c, seen, err);
+    r = r < 0 ? r : put_in_order(c, err);
+    for (size_t i = 0; r == 0 && i < c->n; i++)
+        r = prepare(c, &c->drafts[i], who, beside, known, err);
+    return r;
+}
+
+int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *ret, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_pipeline_args **pipelines = calloc(c->n + 1, sizeof *pipelines);
+    int r;
+
+    *ret = (struct pl_source_apply){.name = c->source, .commit = c->id, .pipelines = pipelines, .n = c->n, .dry_run = c->dry_run};
+    if (!pipelines)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < c->n; i++)
+        pipelines[i] = &c->drafts[i].draft.args;
+    r = pl_db_run(c->host->db, PL_TX_LOGGED, pl_tx_source_apply, ret, err);
+    ret->pipelines = NULL;
+    if (r < 0)
+        return ret->failed < c->n ? pl_err_wrap(err, r, "%s", c->drafts[ret->failed].path) : r;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->drafts[i].draft.args.changed) {
+            c->host->pipelines_changed(c->host->engine, ret->run);
+            break;
+        }
+    return 0;
+}
+
+json_t *pl_source_commit_names(const struct pl_source_commit *c)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; i < c->n; i++)
+        json_array_append_new(names, json_string(c->drafts[i].outline->pipeline));
+    return names;
+}

@@ -1,0 +1,43 @@
+/* source_commit: the specs at one commit of a source, as drafts of pipelines that one transaction sets. */
+#pragma once
+
+#include "pipelined/db/pipelines/pipeline_draft.h"
+#include "pipelined/db/pipelines/source_tx.h"
+#include "pipelined/source/git_child.h"
+
+#define PL_SOURCE_FILES_MAX 1000u       /* spec files of a source */
+#define PL_SOURCE_BYTES_MAX (32u << 20) /* of all spec files of a source */
+#define PL_CODE_FILES_MAX   10000u      /* as for code folders given by hand */
+#define PL_CODE_BYTES_MAX   (256u << 20)
+#define PL_GIT_READ_MS      120000 /* to read the files of a folder */
+
+/* A commit of a source. The first part is set by the caller, and borrowed. */
+struct pl_source_commit {
+    const struct pl_pipeline_host *host;
+    struct pl_git_child *git;
+    const char *source, *project, *url, *branch, *path; /* the source's settings */
+    const char *id;                                     /* the commit */
+    const char *author, *message;
+    int64_t at_s;
+    bool dry_run; /* store nothing but code folders */
+
+    struct pl_source_draft *drafts; /* in the order in which they must be set */
+    size_t n;
+    json_t *warnings;          /* texts */
+    json_t *errors;            /* texts: all mistakes of the first spec that has some */
+    struct pl_store_hold hold; /* garbage collection keeps what is stored until the transaction refers to it */
+};
+
+/* Reads the spec files, checks all of them, stores code folders and specs, and prepares the transaction. On an error
+ * nothing is set; the message names the file and, where there is one, line and column. PL_ENOTFOUND: no file matches
+ * `path`. PL_EINVAL: two files set the same pipeline, pipelines read each other in a circle, a spec belongs to another
+ * project. Errors of pl_pipeline_draft_…, of git_child, and of reading files. */
+PL_MUST_CHECK
+int pl_source_commit_read(struct pl_source_commit *c, struct pl_err *err);
+/* Sets all pipelines in one transaction, and tells the engine. `ret`: what was done, with `left` and `run`; the caller
+ * releases ret->left. PL_ECANCELED after a dry run. Errors of pl_tx_source_apply name the file. */
+PL_MUST_CHECK
+int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *ret, struct pl_err *err);
+/* Returns the names of the commit's pipelines, a new reference. */
+json_t *pl_source_commit_names(const struct pl_source_commit *c);
+void pl_source_commit_finish(struct pl_source_commit *c);

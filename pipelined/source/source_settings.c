@@ -1,0 +1,137 @@
+/* source_settings: one row a setting. */
+#include "pipelined/source/source_settings.h"
+
+#include "pipelined/source/source_schedule.h"
+#include "pipelined/text/glob.h"
+#include "storage/base/clock.h"
+
+#include <string.h>
+
+#define BRANCH_BYTES_MAX 200u
+#define GIT_BYTES_MAX    2000u
+
+const char *pl_source_local_path(const char *git)
+{
+    if (strncmp(git, "file://", 7) == 0)
+        git += 7;
+    return *git == '/' ? git : NULL;
+}
+
+static int check_git(const char *text, struct pl_err *err)
+{
+    if (!*text || strlen(text) > GIT_BYTES_MAX)
+        return pl_err_set(err, PL_EINVAL, "git: an address of 1 to %u bytes is expected", GIT_BYTES_MAX);
+    if (strstr(text, "/../") || (strlen(text) > 2 && strcmp(text + strlen(text) - 3, "/..") == 0))
+        return pl_err_set(err, PL_EINVAL, "git: \"%.200s\": a path without \"..\" is expected", text);
+    if (!pl_source_local_path(text))
+        return pl_err_set(err, PL_EINVAL,
+                          "git: \"%.200s\" is not accepted: this version follows repositories on the daemon's machine, "
+                          "/FOLDER or file:///FOLDER",
+                          text);
+    return 0;
+}
+
+static int check_branch(const char *text, struct pl_err *err)
+{
+    if (strlen(text) > BRANCH_BYTES_MAX || *text == '-' || *text == '/' || strpbrk(text, " ~^:?*[\\\n\t") || strstr(text, "..") ||
+        strstr(text, "@{"))
+        return pl_err_set(err, PL_EINVAL, "branch: \"%.200s\" is not the name of a git branch", text);
+    return 0;
+}
+
+static int check_path(const char *text, struct pl_err *err)
+{
+    struct pl_glob *glob = NULL;
+    int r = pl_glob_compile(text, &glob, err);
+
+    if (r == 0 && pl_glob_is_root(glob))
+        r = pl_err_set(err, PL_EINVAL, "a pattern for spec files is expected, such as \"%s\"", PL_SOURCE_PATH);
+    pl_glob_destroy(glob);
+    return r < 0 ? pl_err_wrap(err, r, "path") : 0;
+}
+
+static int check_interval(const char *text, struct pl_err *err)
+{
+    int64_t ms = 0;
+    int r = pl_duration_parse(text, &ms, err);
+
+    if (r == 0 && (ms < PL_SOURCE_INTERVAL_MIN_MS || ms > PL_SOURCE_INTERVAL_MAX_MS))
+        r = pl_err_set(err, PL_EINVAL, "\"%.40s\" is not between 1s and 24h", text);
+    return r < 0 ? pl_err_wrap(err, r, "interval") : 0;
+}
+
+static const struct setting {
+    const char *name, *fallback; /* NULL = the setting is required */
+    int (*check)(const char *text, struct pl_err *err);
+} rows[] = {
+    {"git", NULL, check_git},
+    {"branch", "", check_branch},
+    {"path", PL_SOURCE_PATH, check_path},
+    {"interval", PL_SOURCE_INTERVAL, check_interval},
+};
+
+/* Checks one setting and adds it to `out`. */
+static int take_text(const struct setting *row, const json_t *settings, bool update, json_t *out, struct pl_err *err)
+{
+    const json_t *value = json_object_get(settings, row->name);
+    const char *text = value ? json_string_value(value) : row->fallback;
+    int r;
+
+    if (!value && update)
+        return 0;
+    if (!text)
+        r = pl_err_set(err, PL_EINVAL, value ? "%s: a text is expected" : "%s is missing: the address of the repository",
+                       row->name);
+    else
+        r = row->check(text, err);
+    if (r < 0)
+        return pl_err_field(err, r, row->name);
+    return json_object_set_new(out, row->name, json_string(text)) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static int take_paused(const json_t *settings, bool update, json_t *out, struct pl_err *err)
+{
+    const json_t *value = json_object_get(settings, "paused");
+
+    if (!value && update)
+        return 0;
+    if (value && !json_is_boolean(value))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "paused: true or false is expected"), "paused");
+    return json_object_set_new(out, "paused", json_boolean(json_is_true(value))) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static int refuse_unknown(const json_t *settings, struct pl_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)settings, key, value)
+    {
+        bool known = strcmp(key, "paused") == 0;
+
+        for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++)
+            known = known || strcmp(key, rows[i].name) == 0;
+        if (!known)
+            return pl_err_field(err,
+                                pl_err_set(err, PL_EINVAL,
+                                           "%.60s: a source has no such setting; it has git, branch, path, interval and paused",
+                                           key),
+                                key);
+    }
+    return 0;
+}
+
+int pl_source_settings_check(const json_t *settings, bool update, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *out = json_object();
+    int r = !out                       ? pl_err_nomem(err)
+            : json_is_object(settings) ? refuse_unknown(settings, err)
+                                       : pl_err_set(err, PL_EINVAL, "the settings of a source are an object");
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(rows); i++)
+        r = take_text(&rows[i], settings, update, out, err);
+    r = r < 0 ? r : take_paused(settings, update, out, err);
+    if (r == 0)
+        *ret = TAKE_PTR(out);
+    return r;
+}

@@ -1,0 +1,507 @@
+"""Sources: git repositories whose specs become pipelines. Repositories of this machine, changed with git itself."""
+
+import ctypes
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+
+import pytest
+from conftest import BIN, HttpError, processes_with, wait_until
+from people import User
+
+USAGE, CONFLICT, INVALID = 2, 4, 5
+LANDLOCK = ctypes.CDLL(None).syscall(444, None, 0, 1) > 0  # landlock_create_ruleset, asked for its version
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Repository:
+    """A bare repository and a clone of it to push from."""
+
+    def __init__(self, folder, branch="main"):
+        self.bare = folder / "team.git"
+        self.clone = folder / "clone"
+        self.branch = branch
+        self.env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": str(folder)}
+        for who in ("AUTHOR", "COMMITTER"):
+            self.env |= {f"GIT_{who}_NAME": "Ada", f"GIT_{who}_EMAIL": "ada@example.org"}
+        subprocess.run(["git", "init", "-q", "--bare", "-b", branch, self.bare], env=self.env, check=True)
+        subprocess.run(["git", "init", "-q", "-b", branch, self.clone], env=self.env, check=True)
+        self("remote", "add", "origin", self.bare)
+
+    def __call__(self, *words, **more):
+        done = subprocess.run(["git", *map(str, words)], cwd=self.clone, env=self.env, check=True, capture_output=True, **more)
+        return done.stdout.decode().strip()
+
+    def write(self, path, content):
+        full = self.clone / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, (dict, list)):
+            content = json.dumps(content, indent=1)
+        full.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return self
+
+    def push(self, message="change", *options):
+        """Commits everything and pushes it; the commit's id."""
+        self("add", "-A")
+        self("commit", "-q", "--allow-empty", "-m", message)
+        self("push", "-q", *options, "origin", f"HEAD:{self.branch}")
+        return self("rev-parse", "HEAD")
+
+
+def spec(name, *stages, **more):
+    return {"pipeline": name, "repos": {"in": {}}, "stages": list(stages), **more}
+
+
+def copy(name="copy", repo="in", run="cat $PL_IN/* >$PL_OUT/all", **more):
+    return {"name": name, "input": {"repo": repo, "name": "x", "glob": "/"}, "script": "cat $x/* >$PL_OUT/all", **more}
+
+
+@pytest.fixture
+def git(tmp_path):
+    folder = tmp_path / "repositories"
+    folder.mkdir()
+    return Repository(folder)
+
+
+@pytest.fixture
+def daemon(make_daemon, git):
+    return make_daemon("--git-local-folders", git.bare.parent).start()
+
+
+def source_of(daemon, name="team"):
+    return daemon.get(f"/sources/{name}")
+
+
+def follow(daemon, git, name="team", *options, ok=True):
+    return daemon.ctl("create", "source", name, "--git", git.bare, "--interval", "1h", *options, ok=ok)
+
+
+def sync(daemon, name="team", ok=True):
+    return daemon.ctl("sync", "source", name, ok=ok)
+
+
+def pipelines(daemon):
+    return {p["name"]: p for p in daemon.get("/pipelines")["pipelines"]}
+
+
+# --- from a push to pipelines
+
+def test_the_specs_on_a_branch_become_pipelines_that_name_their_commit(daemon, git):
+    sha = git.write("pipelines/a/p.json", spec("p", copy())).write("README.md", "hello").push("The first pipeline\n\nWith more text.")
+    said = follow(daemon, git).out
+    assert f"source team is at {sha[:12]}: The first pipeline" in said and "  pipeline p" in said
+    source = source_of(daemon)
+    assert (source["state"], source["applied"], source["commit"], source["pipelines"]) == ("following", sha, sha, ["p"])
+    origin = daemon.get("/pipelines/default/p")["origin"]
+    assert origin == {"source": "team", "url": str(git.bare), "branch": "", "commit": sha, "path": "pipelines/a/p.json",
+                      "author": "Ada <ada@example.org>", "message": "The first pipeline\n\nWith more text.\n", "at": origin["at"]}
+    run = daemon.default.run("in", {"f": b"1"})
+    assert run["job"]["copy"]["origin"]["commit"] == sha
+    assert sha[:12] in daemon.ctl("inspect", "job", "copy").out and sha[:12] in daemon.ctl("inspect", "pipeline", "p").out
+    why = daemon.ctl("why", "copy@master:/all").out
+    assert f"git {sha[:12]}" in why and "Ada <ada@example.org>" in why
+    assert [r["id"] for r in daemon.get("/runs", commit=sha[:8])["runs"]] == [run["id"]]
+    assert daemon.get("/runs", commit="f" * 8)["runs"] == []
+
+
+def test_a_push_reruns_the_stages_whose_code_changed_and_what_follows(daemon, git):
+    stage = {"input": {"repo": "in", "name": "x", "glob": "/"}, "run": ["sh", "one.sh"], "code": {"path": "code", "files": ["one.sh"]}}
+    git.write("pipelines/p.json", spec("p", {"name": "one", **stage},
+                                       {**stage, "name": "two", "run": ["sh", "two.sh"], "code": {"path": "code", "files": ["two.sh"]}},
+                                       copy("three", "one")))
+    git.write("pipelines/code/one.sh", "echo 1 >$PL_OUT/all").write("pipelines/code/two.sh", "echo 2 >$PL_OUT/all").push()
+    follow(daemon, git)
+    daemon.default.run("in", {"f": b"1"})
+    sha = git.write("pipelines/code/one.sh", "echo one >$PL_OUT/all").push("Say one")
+    sync(daemon)
+    run = daemon.get("/runs", commit=sha)["runs"][0]
+    jobs = {j["stage"]: j for j in daemon.wait(run["id"])["jobs"]}
+    assert set(jobs) == {"one", "three"} and daemon.read("three", "all") == b"one\n"
+    assert jobs["one"]["origin"]["commit"] == sha and run["message"] == f"source team at {sha[:12]}"
+    git.write("README.md", "no code").push()
+    sync(daemon)
+    assert daemon.get("/runs", limit=1)["runs"][0]["id"] == run["id"] and pipelines(daemon)["p"]["version"] == 2
+
+
+def test_a_source_is_looked_at_by_itself_and_no_process_stays(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    daemon.ctl("create", "source", "team", "--git", f"file://{git.bare}", "--interval", "1s")
+    git.write("pipelines/q.json", spec("q", copy("other"))).push()
+    wait_until(lambda: "q" in pipelines(daemon), "the new pipeline")
+    daemon.ctl("update", "source", "team", "--interval", "1h")
+    wait_until(lambda: not processes_with(os.path.join(daemon.dir, "cache", "git")), "the end of pl-git")
+
+
+def test_an_invalid_commit_changes_nothing_and_says_where_it_is_wrong(daemon, git):
+    good = git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    git.write("pipelines/new.json", spec("new", copy("fresh")))
+    git.write("pipelines/p.json", '{"pipeline": "p",\n "stages": [{"name": "copy", "input": {"repo": "in"},\n  "run": ["true"], "runn": 1}, {}]}')
+    bad = git.push("Break it")
+    refused = sync(daemon, ok=False)
+    assert refused.code == INVALID and re.search(r"pipelines/p\.json:3:\d+: .*runn", refused.err), refused.err
+    source = source_of(daemon)
+    assert (source["state"], source["commit"], source["applied"]) == ("invalid", bad, good) and "pipelines/p.json:3:" in source["error"]
+    assert len(source["errors"]) > 1 and "stages[1]" in source["errors"][1]
+    assert set(pipelines(daemon)) == {"p"} and pipelines(daemon)["p"]["version"] == 1
+    assert "invalid" in daemon.ctl("list", "source").out
+    git.write("pipelines/p.json", spec("p", copy(run=["true"]))).push("Mend it")
+    sync(daemon)
+    assert source_of(daemon)["state"] == "following" and set(pipelines(daemon)) == {"p", "new"}
+
+
+def test_a_commit_is_applied_later_when_what_it_lacks_is_there(daemon, git):
+    git.write("pipelines/p.json", {"pipeline": "p", "stages": [copy(repo="missing")]}).push()
+    assert "missing" in follow(daemon, git, ok=False).err
+    daemon.default.repo("missing")
+    sync(daemon)
+    assert "p" in pipelines(daemon)
+
+
+def test_pipelines_of_one_commit_may_read_each_other(daemon, git):
+    chain = [spec(f"p{i}", copy(f"s{i}", "in" if i == 0 else f"s{i - 1}"), repos={"in": {}} if i == 0 else {}) for i in range(6)]
+    random.Random(3).shuffle(chain)
+    for i, one in enumerate(chain):
+        git.write(f"pipelines/{i}.json", one)
+    git.push()
+    follow(daemon, git)
+    run = daemon.default.run("in", {"f": b"1"})
+    assert set(run["job"]) == {f"s{i}" for i in range(6)}
+
+
+@pytest.mark.parametrize("files, why", [
+    ({"a": spec("a", copy("x", "y")), "b": spec("b", copy("y", "x"))}, "read each other's outputs in a circle"),
+    ({"a": spec("a", copy()), "b": spec("a", copy("other"))}, "pipelines/b.json: pipeline \"a\" is also in pipelines/a.json"),
+    ({"a": spec("a", copy()), "b": spec("b", copy())}, "pipelines/b.json: stage \"copy\" is also in pipelines/a.json"),
+    ({"a": spec("a", copy(), project="other")}, "\"project\": \"other\" is not accepted: source \"team\" sets pipelines of project \"default\""),
+    ({"a": spec("a", copy(code="code"))}, "the commit has no folder pipelines/code"),
+    ({"a": spec("a", copy(), defaults={"colour": "red"})}, "pipelines/a.json:"),
+    ({}, "no file of the commit matches \"pipelines/**/*.json\" (path)")])
+def test_commits_that_are_refused_whole(daemon, git, files, why):
+    for name, content in files.items():
+        git.write(f"pipelines/{name}.json", content)
+    git.push()
+    refused = follow(daemon, git, ok=False)
+    assert refused.code == INVALID and why in refused.err, refused.err
+    assert pipelines(daemon) == {} and source_of(daemon)["state"] == "invalid"
+
+
+def test_one_file_may_hold_several_specs(daemon, git):
+    git.write("pipelines/all.json", json.dumps(spec("a", copy("x"))) + "\n---\n" + json.dumps(spec("b", copy("y")))).push()
+    follow(daemon, git)
+    assert set(pipelines(daemon)) == {"a", "b"}
+
+
+# --- who sets a pipeline
+
+def test_a_pipeline_of_a_source_is_set_by_hand_only_when_it_is_detached(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    by_hand = daemon.write("p.json", json.dumps(spec("p", copy("mine"))))
+    refused = daemon.ctl("update", "pipeline", "-f", by_hand, ok=False)
+    assert refused.code == CONFLICT and f"is set by source \"team\", from pipelines/p.json in {git.bare}" in refused.err and "--detach" in refused.err
+    refused = daemon.ctl("delete", "pipeline", "p", ok=False)
+    assert refused.code == CONFLICT and "remove its file from the repository first" in refused.err
+    daemon.ctl("update", "pipeline", "-f", by_hand, "--detach", "--yes")
+    assert pipelines(daemon)["p"]["source"] == "" and "origin" not in daemon.get("/pipelines/default/p")
+
+
+def test_pipelines_stay_when_their_source_goes_and_can_be_taken_over(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    daemon.ctl("create", "pipeline", "-f", daemon.write("p.json", json.dumps(spec("p", copy()))))
+    follow(daemon, git)
+    assert pipelines(daemon)["p"]["source"] == "team" and pipelines(daemon)["p"]["version"] == 2
+    daemon.ctl("delete", "source", "team")
+    assert pipelines(daemon)["p"]["source"] == "" and daemon.get("/sources")["sources"] == []
+    wait_until(lambda: not os.listdir(os.path.join(daemon.dir, "cache", "git")), "the end of the copy")
+    daemon.ctl("delete", "pipeline", "p")
+
+
+def test_two_sources_do_not_set_the_same_pipeline(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    refused = follow(daemon, git, "second", ok=False)
+    assert refused.code == INVALID and "source \"team\"" in refused.err and "source \"second\"" in refused.err
+
+
+def test_a_renamed_file_is_no_deletion_and_a_removed_one_leaves_its_pipeline(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).write("pipelines/q.json", spec("q", copy("other"))).push()
+    follow(daemon, git)
+    (git.clone / "pipelines/p.json").rename(git.clone / "pipelines/renamed.json")
+    git.push()
+    sync(daemon)
+    assert pipelines(daemon)["p"]["version"] == 1 and source_of(daemon)["warnings"] == []
+    (git.clone / "pipelines/renamed.json").unlink()
+    git.push()
+    assert "pipeline \"p\" is in no file any more" in sync(daemon).out
+    assert set(pipelines(daemon)) == {"p", "q"}
+    daemon.ctl("delete", "pipeline", "p")
+
+
+# --- branches
+
+def test_a_rewritten_branch_is_followed_and_said(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    git.write("pipelines/q.json", spec("q", copy("other"))).push()
+    follow(daemon, git)
+    git("reset", "-q", "--hard", "HEAD~1")
+    sha = git.write("pipelines/r.json", spec("r", copy("third"))).push("Rewritten", "--force")
+    assert "the branch was rewritten" in sync(daemon).out
+    assert source_of(daemon)["applied"] == sha and set(pipelines(daemon)) == {"p", "q", "r"}
+
+
+def test_a_branch_that_goes_is_said_and_stops_nothing(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    git.branch = "release"
+    git.push()
+    follow(daemon, git, "team", "--branch", "release")
+    git("push", "-q", "origin", ":release")
+    assert "no branch \"release\"; it has main" in sync(daemon, ok=False).err
+    assert source_of(daemon)["state"] == "unreachable" and "p" in pipelines(daemon)
+
+
+def test_a_repository_that_goes_and_comes_back(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    git.bare.rename(git.bare.parent / "away")
+    assert "there is no folder" in sync(daemon, ok=False).err
+    (git.bare.parent / "away").rename(git.bare)
+    sync(daemon)
+    assert source_of(daemon)["state"] == "following" and source_of(daemon)["error"] == ""
+
+
+def test_an_empty_repository_is_said(daemon, git):
+    assert "no commit yet" in follow(daemon, git, ok=False).err or "has no branch" in source_of(daemon)["error"]
+
+
+# --- trees that attack
+
+def raw_tree(git, *entries):
+    """Commits a tree of (mode, name, content) that git add would not make; the commit's id."""
+    rows = b""
+    for mode, name, content in entries:
+        oid = git("hash-object", "-w", "--stdin", input=content) if isinstance(content, bytes) else content
+        rows += b"%s %s %s\t%s\0" % (mode, b"commit" if mode == b"160000" else b"tree" if mode == b"040000" else b"blob", oid.encode(), name)
+    tree = git("mktree", "-z", "--missing", input=rows)
+    commit = git("commit-tree", tree, "-m", "raw")
+    git("push", "-q", "--force", "origin", f"{commit}:refs/heads/{git.branch}")
+    return commit
+
+
+GOOD = json.dumps(spec("p", copy())).encode()
+
+
+@pytest.mark.parametrize("entries, why", [
+    ([(b"120000", b"p.json", b"/etc/passwd")], "p.json: is a symbolic link"),
+    ([(b"100644", b"\xff\xfe.json", GOOD)], "no file of the commit matches"),
+    ([(b"100644", b"p.json", json.dumps(spec("p", copy(code="."))).encode()), (b"100644", b"\xff\xfe", b"")], "the name is not UTF-8"),
+    ([(b"100644", b"p.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")], "p.json: is a pointer of git LFS"),
+    ([(b"100644", b"p.json", GOOD + b" " * (33 << 20))], "p.json has 346"),
+    ([(b"100644", b"p.json", b"\0\0")], "p.json: holds a NUL byte"),
+    ([(b"100644", b"p.json", b"\xff\xff")], "p.json: is not UTF-8"),
+    ([(b"160000", b"p.json", "1" * 40)], "no file of the commit matches"),
+    ([(b"100644", b"%d.json" % i, b"{}") for i in range(1001)], "more than 1000 files match")])
+def test_trees_that_are_no_specs(daemon, git, entries, why):
+    git.push()
+    raw_tree(git, *entries)
+    refused = follow(daemon, git, "team", "--path", "*.json", ok=False)
+    assert why in refused.err, refused.err
+    assert pipelines(daemon) == {}
+
+
+@pytest.mark.parametrize("link, why", [(b"../../../../etc/passwd", "leads out of the code folder"), (b"/etc/passwd", "leads out of the code folder")])
+def test_links_in_code_stay_inside(daemon, git, link, why):
+    git.write("pipelines/p.json", spec("p", copy(code="code"))).write("pipelines/code/x", "x")
+    os.symlink(link, git.clone / "pipelines/code/link")
+    git.push()
+    assert why in follow(daemon, git, ok=False).err
+    (git.clone / "pipelines/code/link").unlink()
+    os.symlink("x", git.clone / "pipelines/code/link")
+    git.push()
+    sync(daemon)
+    assert "p" in pipelines(daemon)
+
+
+def test_code_leaves_out_what_pipelinedignore_names(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy(code="code", script="ls -A >$PL_OUT/all")))
+    git.write("pipelines/code/run.sh", "").write("pipelines/code/notes.md", "").write("pipelines/code/.pipelinedignore", "*.md\n").push()
+    follow(daemon, git)
+    daemon.default.run("in", {"f": b"1"})
+    assert daemon.read("copy", "all") == b"run.sh\n"
+
+
+# --- rights
+
+def test_local_repositories_lie_where_the_operator_allows_them(make_daemon, git, tmp_path):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    plain = make_daemon().start()
+    assert "git.local_folders" in follow(plain, git, ok=False).err
+    inside = make_daemon("--git-local-folders", git.bare.parent).start()
+    (tmp_path / "elsewhere").mkdir()
+    outside = Repository(tmp_path / "elsewhere")
+    outside.write("pipelines/p.json", spec("p", copy())).push()
+    assert "does not lie in" in follow(inside, outside, ok=False).err
+    os.symlink(outside.bare, git.bare.parent / "link.git")
+    refused = inside.ctl("create", "source", "x", "--git", git.bare.parent / "link.git", ok=False)
+    assert "does not lie in" in refused.err
+    broken = make_daemon("--git-local-folders", tmp_path).start(expect_failure=True)
+    assert "lies in or above the daemon's data folder" in broken.log()
+    broken.process = None
+
+
+def test_pl_git_reads_and_writes_nothing_but_its_folders(git, tmp_path):
+    """Whatever it is asked for, where the kernel has Landlock."""
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    (tmp_path / "work").mkdir()
+    ask = {"do": "look", "copy": "x", "url": str(git.bare), "branch": "", "have": ""}
+
+    def answer(*readable):
+        done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path / "work", *readable], input=json.dumps(ask).encode() + b"\n",
+                              capture_output=True, check=False)
+        return json.loads(done.stdout)
+
+    assert "id" in answer(git.bare.parent)
+    if LANDLOCK:
+        assert "error" in answer()
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"{\"do\": \"look\"}", b"{\"do\": \"read\", \"copy\": \"x\"}", b"{\"do\": \"x\", \"copy\": \"x\"}",
+                                  b"{\"do\": \"look\", \"copy\": \"../x\", \"url\": \"\", \"branch\": \"\", \"have\": \"\"}", b"\xff", b"{\"do\": 1, \"copy\": 2}"])
+def test_pl_git_answers_what_is_no_request_with_an_error(tmp_path, line):
+    done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path], input=line + b"\n", capture_output=True, check=False)
+    assert done.returncode == 0 and "error" in json.loads(done.stdout), done
+
+
+def test_readers_see_sources_and_writers_set_them(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    daemon.project("a")
+    daemon.project("b")
+    users = {}
+    for name, scope, role in (("reader", "a", "reader"), ("writer", "a", "writer"), ("other", "b", "writer")):
+        users[name] = User(daemon, name, (scope, role))
+    settings = {"git": str(git.bare)}
+
+    def status(user, method, path, body=None):
+        return users[user].status(method, path, body)
+
+    assert status("reader", "POST", "/sources", {"name": "s", "project": "a", "settings": settings}) == 403
+    assert status("other", "POST", "/sources", {"name": "s", "project": "a", "settings": settings}) == 403
+    assert status("writer", "POST", "/sources", {"name": "s", "project": "a", "settings": settings}) == 200
+    assert status("reader", "GET", "/sources/s") == 200 and status("other", "GET", "/sources/s") == 404
+    assert status("reader", "POST", "/sources/s/sync") == 403 and status("other", "DELETE", "/sources/s") == 404
+    assert status("reader", "PATCH", "/sources/s", {"settings": {"paused": True}}) == 403
+    assert status("writer", "DELETE", "/sources/s") == 200
+
+
+@pytest.mark.parametrize("change, field, why", [
+    ({"git": ""}, "git", "an address"), ({"git": "ftp://x/y"}, "git", "follows repositories on the daemon's machine"),
+    ({"git": "../x"}, "git", "not accepted"), ({"git": "/a/../b"}, "git", "without \"..\""), ({"git": 7}, "git", "a text is expected"),
+    ({"branch": "a b"}, "branch", "not the name of a git branch"), ({"branch": "-x"}, "branch", "not the name"),
+    ({"path": "a{"}, "path", "glob"), ({"path": "/"}, "path", "a pattern for spec files"), ({"interval": "1ms"}, "interval", "between 1s and 24h"),
+    ({"interval": "soon"}, "interval", "interval"), ({"paused": 1}, "paused", "true or false"), ({"colour": "red"}, "colour", "no such setting")])
+def test_settings_that_are_refused_by_name(daemon, git, change, field, why):
+    with pytest.raises(HttpError) as refused:
+        daemon.post("/sources", {"name": "team", "settings": {"git": str(git.bare), **change}})
+    assert refused.value.error["field"] == field and why in refused.value.error["message"], refused.value
+
+
+def test_a_paused_source_is_looked_at_only_on_request(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    daemon.ctl("pause", "source", "team")
+    assert source_of(daemon)["state"] == "paused"
+    git.write("pipelines/q.json", spec("q", copy("other"))).push()
+    daemon.ctl("resume", "source", "team")
+    wait_until(lambda: "q" in pipelines(daemon), "the new pipeline")
+
+
+def test_a_source_from_a_file_and_its_name_twice(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    file = daemon.write("source.json", json.dumps({"name": "team", "project": "default", "git": str(git.bare), "interval": "2h"}))
+    daemon.ctl("create", "source", "-f", file)
+    assert source_of(daemon)["interval"] == "2h"
+    assert "exists already" in daemon.ctl("create", "source", "-f", file, ok=False).err
+    assert daemon.ctl("create", "source", "x", ok=False).code == USAGE and daemon.ctl("update", "source", "team", ok=False).code == USAGE
+
+
+# --- restarts
+
+def test_a_restart_and_a_recovery_go_on_where_the_branch_is(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    daemon.kill()
+    sha = git.write("pipelines/q.json", spec("q", copy("other"))).push()
+    daemon.start()
+    wait_until(lambda: source_of(daemon)["applied"] == sha, "the commit of the time of the outage")
+    assert pipelines(daemon)["p"]["version"] == 1 and pipelines(daemon)["q"]["source"] == "team"
+    assert daemon.stop() == 0
+    for left in pathlib.Path(daemon.dir).glob("pipelined.db*"):
+        left.unlink()
+    daemon.start()
+    wait_until(lambda: source_of(daemon)["state"] == "following", "the look after the recovery")
+    assert {name: p["version"] for name, p in pipelines(daemon).items()} == {"p": 1, "q": 1}
+    assert daemon.get("/pipelines/default/q")["origin"]["commit"] == sha
+
+
+# --- properties
+
+def shape(daemon):
+    """What the pipelines do, without versions and times."""
+    out = {}
+    for name in pipelines(daemon):
+        whole = daemon.get(f"/pipelines/default/{name}")
+        out[name] = (whole["spec"], whole["origin"]["path"], [(s["name"], s["code"]) for s in whole["stages"]])
+    return out
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_sequence_of_pushes_ends_where_the_last_one_alone_does(make_daemon, git, seed):
+    draw = random.Random(seed)
+    followed = make_daemon("--git-local-folders", git.bare.parent).start()
+    git.write("pipelines/p0.json", spec("p0", copy("s0"))).push()
+    follow(followed, git)
+    for _ in range(8):
+        i = draw.randrange(4)
+        if draw.random() < 0.3:  # not valid: must leave no trace
+            git.write(f"pipelines/p{i}.json", "{\"pipeline\": ")
+        else:
+            git.write(f"pipelines/p{i}.json", spec(f"p{i}", copy(f"s{i}", code=f"code{i}")))
+            git.write(f"pipelines/code{i}/run.sh", f"{draw.random()}")
+        git.push()
+        sync(followed, ok=False)
+    for i in range(4):
+        git.write(f"pipelines/p{i}.json", spec(f"p{i}", copy(f"s{i}", code=f"code{i}"))).write(f"pipelines/code{i}/run.sh", f"{i % 2}")
+    git.push()
+    sync(followed)
+    fresh = make_daemon("--git-local-folders", git.bare.parent).start()
+    follow(fresh, git)
+    assert shape(followed) == shape(fresh)
+
+
+# --- the whole way
+
+def test_the_digits_are_followed_from_empty_to_trained_through_an_edit_a_mistake_and_its_repair(daemon, git):
+    pytest.importorskip("numpy")
+    subprocess.run(["cp", "-r", TOP / "pipelines", git.clone], check=True)
+    first = git.push("The digits")
+    follow(daemon, git)
+    run = daemon.ctl("put", "file", "digits@master:/", "-r", "-f", TOP / "pipelines/digits/data", "--json")
+    run = daemon.wait(json.loads(run.out)["run"], timeout=240)
+    assert run["state"] == "success" and {j["origin"]["commit"] for j in run["jobs"]} == {first}
+    train = git.clone / "pipelines/digits/code/train.py"
+    train.write_text(train.read_text() + "\n# a change\n")
+    edit = git.push("Change the training")
+    sync(daemon)
+    run = daemon.wait(daemon.get("/runs", commit=edit)["runs"][0]["id"], timeout=240)
+    assert run["state"] == "success" and {j["stage"] for j in run["jobs"]} == {"train", "infer", "report"}
+    assert daemon.get("/jobs/default/train/" + run["id"])["origin"]["commit"] == edit
+    good = (git.clone / "pipelines/digits/pipeline.json").read_text()
+    git.write("pipelines/digits/pipeline.json", good.replace('"prepare"', '"prepare', 1)).push("Break the spec")
+    assert "pipelines/digits/pipeline.json:" in sync(daemon, ok=False).err
+    assert source_of(daemon)["applied"] == edit
+    mended = git.write("pipelines/digits/pipeline.json", good).push("Mend the spec")
+    sync(daemon)
+    assert source_of(daemon)["applied"] == mended and pipelines(daemon)["digits"]["version"] == 2
