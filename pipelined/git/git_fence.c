@@ -15,6 +15,12 @@
      LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |   \
      LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true /* sanitizers map terabytes of address space, and read /proc */
+#else
+#define SANITIZED false
+#endif
+
 static int allow(int rules, const char *folder, uint64_t access, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(folder, O_PATH | O_CLOEXEC);
@@ -45,6 +51,8 @@ static int close_in(const char *folder, const char *const *readable, size_t n_re
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(needed); i++)
         /* a rule on a file may name no rights of folders */
         r = allow(rules, needed[i], i + 1 < PL_ARRAY_SIZE(needed) ? READ : LANDLOCK_ACCESS_FS_READ_FILE, err);
+    if (r == 0 && SANITIZED)
+        r = allow(rules, "/proc", READ, err);
     if (r == 0)
         r = allow(rules, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE, err);
     if (r == 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
@@ -60,7 +68,8 @@ int pl_git_fence(const char *folder, const char *const *readable, size_t n_reada
     } limits[] = {{RLIMIT_AS, PL_GIT_MEMORY_BYTES}, {RLIMIT_FSIZE, PL_GIT_FILE_BYTES}, {RLIMIT_CORE, 0}};
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(limits); i++)
-        if (setrlimit((__rlimit_resource_t)limits[i].what, &(struct rlimit){limits[i].max, limits[i].max}) < 0)
+        if (!(SANITIZED && limits[i].what == RLIMIT_AS) &&
+            setrlimit((__rlimit_resource_t)limits[i].what, &(struct rlimit){limits[i].max, limits[i].max}) < 0)
             return pl_err_errno(err, errno, "cannot limit the process");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return pl_err_errno(err, errno, "cannot give up new privileges");

@@ -29,6 +29,8 @@ struct one {
     uint64_t asked, done; /* numbers of the last look that was asked for, and that was completed */
     unsigned failures;    /* looks in a row that did not reach the repository */
     bool there;           /* found in the database by the reading that goes on */
+    bool apply, compare;  /* what kinds of look are asked for */
+    json_t *compared;     /* result of the last look that compared; NULL = none */
     bool changed;         /* its settings changed since the last look: read the commit again */
     struct one *next;
 };
@@ -61,37 +63,34 @@ static struct one *find(struct pl_sources *s, const char *name)
 static void one_free(struct one *o)
 {
     json_decref(o->settings);
+    json_decref(o->compared);
     free(o);
 }
 
-/* Adds a row of the database to the list, or updates the list's. */
-static int take_row(struct pl_sources *s, const struct pl_rows *rows, struct pl_err *err)
+/* Updates the list by a row of the database, {name, project, spec}; called with the lock. Keeps counters and times. */
+static int merge_row(struct pl_sources *s, const json_t *row, struct pl_err *err)
 {
-    struct one *o = find(s, pl_col_text(rows, 0));
-    json_t *settings = pl_col_json(rows, 2);
+    json_t *settings = json_object_get(row, "spec");
+    struct one *o = find(s, pl_json_str(row, "name"));
 
-    if (!settings)
-        return pl_err_nomem(err);
     if (!o) {
         o = calloc(1, sizeof *o);
-        if (!o) {
-            json_decref(settings);
+        if (!o)
             return pl_err_nomem(err);
-        }
-        snprintf(o->name, sizeof o->name, "%s", pl_col_text(rows, 0));
+        snprintf(o->name, sizeof o->name, "%s", pl_json_str(row, "name"));
         o->next = s->list;
         s->list = o;
     }
-    snprintf(o->project, sizeof o->project, "%s", pl_col_text(rows, 1));
+    snprintf(o->project, sizeof o->project, "%s", pl_json_str(row, "project"));
     if (!json_equal(o->settings, settings)) {
         o->due_ms = 0;
         o->failures = 0;
         o->changed = true;
     }
     json_decref(o->settings);
-    o->settings = settings;
+    o->settings = json_deep_copy(settings);
     o->there = true;
-    return 0;
+    return o->settings ? 0 : pl_err_nomem(err);
 }
 
 /* Removes the copy of a deleted source's repository. */
@@ -104,18 +103,37 @@ static void remove_copy(const struct pl_sources *s, const struct one *o)
         pl_log_warn("source", "%s cannot be removed: %s", path, err.msg);
 }
 
-/* Reads the list from the database; called with the lock. Keeps counters and times of sources that stay. `removes`: takes
- * deleted sources off the list; only the thread does, because it may be looking at one. */
-static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
+/* Reads all sources from the database. */
+static int read_rows(struct pl_sources *s, json_t *list, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->host->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(rd.conn, err, &rows, "SELECT name, project, spec FROM source", "");
 
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+        r = pl_json_add(list,
+                        json_pack("{s:s, s:s, s:o}", "name", pl_col_text(&rows, 0), "project", pl_col_text(&rows, 1), "spec",
+                                  pl_col_json(&rows, 2)),
+                        err);
+    return r;
+}
+
+/* Brings the list up to date with the database; called without the lock, which no thread holds while it waits for the
+ * database. `removes`: takes deleted sources off the list; only the thread does, because it may be looking at one. */
+static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *rows = json_array();
+    const json_t *row;
+    size_t i;
+    int r = rows ? read_rows(s, rows, err) : pl_err_nomem(err);
+
+    pthread_mutex_lock(&s->lock);
     for (struct one *o = s->list; o; o = o->next)
         o->there = false;
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
-        r = take_row(s, &rows, err);
+    json_array_foreach(rows, i, row)
+    {
+        r = r < 0 ? r : merge_row(s, row, err);
+    }
     for (struct one **at = &s->list; r == 0 && removes && *at;) {
         struct one *o = *at;
 
@@ -127,6 +145,7 @@ static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
         remove_copy(s, o);
         one_free(o);
     }
+    pthread_mutex_unlock(&s->lock);
     return r;
 }
 
@@ -205,6 +224,8 @@ struct look {
     json_t *settings;
     bool afresh;                  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
     char *state, *seen, *applied; /* of the look before, "" = none */
+    bool compare;                 /* only find out what the tip's commit would change */
+    json_t *compared;             /* the result of that */
     json_t *tip;                  /* {id, author, message, at, forced} */
 };
 
@@ -212,6 +233,7 @@ static void look_finish(struct look *l)
 {
     json_decref(l->settings);
     json_decref(l->tip);
+    json_decref(l->compared);
     free(l->state);
     free(l->seen);
     free(l->applied);
@@ -285,26 +307,36 @@ static void record(struct look *l, const char *state, const char *error, const c
         pl_log_warn("source", "source %s: its state cannot be recorded: %s", l->name, err.msg);
 }
 
+/* Reads the specs of the tip's commit and sets their pipelines, or with l->compare finds out what that would change. */
+static int set_pipelines(struct look *l, struct pl_source_commit *c, struct pl_source_apply *done, struct pl_err *err)
+{
+    int r;
+
+    *c = (struct pl_source_commit){.host = l->s->host,
+                                   .git = l->s->git,
+                                   .source = l->name,
+                                   .project = l->project,
+                                   .url = pl_json_str(l->settings, "git"),
+                                   .branch = pl_json_str(l->settings, "branch"),
+                                   .path = pl_json_str(l->settings, "path"),
+                                   .id = pl_json_str(l->tip, "id"),
+                                   .author = pl_json_str(l->tip, "author"),
+                                   .message = pl_json_str(l->tip, "message"),
+                                   .at_s = json_integer_value(json_object_get(l->tip, "at")),
+                                   .dry_run = l->compare};
+    r = pl_source_commit_read(c, err);
+    return r < 0 ? r : pl_source_commit_apply(c, done, err);
+}
+
 /* Sets the pipelines of the tip's commit, and records the outcome. */
 static void apply(struct look *l)
 {
-    struct pl_source_commit c = {.host = l->s->host,
-                                 .git = l->s->git,
-                                 .source = l->name,
-                                 .project = l->project,
-                                 .url = pl_json_str(l->settings, "git"),
-                                 .branch = pl_json_str(l->settings, "branch"),
-                                 .path = pl_json_str(l->settings, "path"),
-                                 .id = pl_json_str(l->tip, "id"),
-                                 .author = pl_json_str(l->tip, "author"),
-                                 .message = pl_json_str(l->tip, "message"),
-                                 .at_s = json_integer_value(json_object_get(l->tip, "at"))};
     struct pl_source_apply done = {0};
+    struct pl_source_commit c;
     struct pl_err err = {0};
     json_t *details;
-    int r = pl_source_commit_read(&c, &err);
+    int r = set_pipelines(l, &c, &done, &err);
 
-    r = r < 0 ? r : pl_source_commit_apply(&c, &done, &err);
     if (r == PL_ECANCELED || r == PL_ESTOPPING) { /* the daemon stops: the next start looks again */
         pl_source_commit_finish(&c);
         json_decref(done.left);
@@ -321,6 +353,20 @@ static void apply(struct look *l)
     pl_source_commit_finish(&c);
 }
 
+/* Finds out what applying the tip's commit would change. An error is part of the result. */
+static void compare(struct look *l, int r, struct pl_err *err)
+{
+    struct pl_source_apply done = {0};
+    struct pl_source_commit c = {0};
+
+    r = r < 0 ? r : set_pipelines(l, &c, &done, err);
+    l->compared = json_pack("{s:s, s:s, s:o, s:O*, s:O*, s:O*}", "commit", pl_json_str(l->tip, "id"), "error",
+                            r < 0 ? err->msg : "", "pipelines", r < 0 ? json_array() : pl_source_commit_changes(&c), "left",
+                            done.left, "warnings", c.warnings, "errors", r < 0 ? c.errors : NULL);
+    json_decref(done.left);
+    pl_source_commit_finish(&c);
+}
+
 /* Looks at a source. Returns false if the repository was not reached. */
 static bool look(struct look *l)
 {
@@ -330,6 +376,10 @@ static bool look(struct look *l)
     r = r < 0 ? r : ask_tip(l, &err);
     if (r == PL_ECANCELED)
         return true;
+    if (l->compare) {
+        compare(l, r, &err);
+        return r == 0;
+    }
     if (r < 0) {
         record(l, "unreachable", err.msg, "", NULL);
         pl_log_warn("source", "source %s: %s", l->name, err.msg);
@@ -347,8 +397,8 @@ static bool look(struct look *l)
 /* Looks at the source without the lock; it may be deleted meanwhile. */
 static void look_at(struct pl_sources *s, struct one *o)
 {
-    _cleanup_(
-        look_finish) struct look l = {.s = s, .settings = json_incref(o->settings), .afresh = o->changed || o->asked > o->done};
+    _cleanup_(look_finish) struct look l = {
+        .s = s, .settings = json_incref(o->settings), .compare = o->compare && !o->apply, .afresh = o->changed || o->apply};
     const uint64_t asked = o->asked;
     int64_t interval_ms = 0;
     uint32_t random;
@@ -356,7 +406,10 @@ static void look_at(struct pl_sources *s, struct one *o)
 
     snprintf(l.name, sizeof l.name, "%s", o->name);
     snprintf(l.project, sizeof l.project, "%s", o->project);
-    o->changed = false;
+    if (l.compare)
+        o->compare = false;
+    else
+        o->changed = o->apply = false;
     pthread_mutex_unlock(&s->lock);
     reached = look(&l);
     pl_random_bytes(&random, sizeof random);
@@ -366,7 +419,12 @@ static void look_at(struct pl_sources *s, struct one *o)
     o = find(s, l.name);
     if (!o)
         return;
-    o->done = PL_MAX(o->done, asked);
+    if (l.compare) {
+        json_decref(o->compared);
+        o->compared = TAKE_PTR(l.compared);
+    }
+    if (!o->apply && !o->compare) /* all that was asked for up to `asked` is done */
+        o->done = asked;
     o->failures = reached ? 0 : o->failures + 1;
     o->due_ms = o->asked > o->done || o->changed ? 0 : pl_clock_mono_ms() + pl_source_wait_ms(interval_ms, o->failures, random);
 }
@@ -395,19 +453,27 @@ static void *follow(void *arg)
     struct pl_err err = {0};
     struct one *o;
     int64_t ms;
+    int r = 0;
 
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        s->reload = s->reload && read_list(s, true, &err) < 0;
-        if (s->reload)
-            pl_log_warn("source", "the list of sources cannot be read: %s", err.msg);
+        if (s->reload) {
+            s->reload = false;
+            pthread_mutex_unlock(&s->lock);
+            r = read_list(s, true, &err);
+            if (r < 0)
+                pl_log_warn("source", "the list of sources cannot be read: %s", err.msg);
+            pthread_mutex_lock(&s->lock);
+            s->reload = s->reload || r < 0;
+        }
         o = first_due(s, &ms);
         if (o) {
             look_at(s, o);
             continue;
         }
         pl_git_child_rest(s->git); /* no process is left over while nothing is due */
-        wait_for(s, s->reload ? PL_MIN(ms, (int64_t)RELOAD_AGAIN_MS) : ms);
+        if (!s->reload || r < 0)
+            wait_for(s, s->reload ? PL_MIN(ms, (int64_t)RELOAD_AGAIN_MS) : ms);
     }
     s->ended = true;
     pthread_mutex_unlock(&s->lock);
@@ -422,22 +488,39 @@ void pl_sources_changed(struct pl_sources *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-uint64_t pl_sources_look(struct pl_sources *s, const char *name)
+uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare)
 {
     struct one *o;
     uint64_t number = 0;
 
+    (void)!read_list(s, false, NULL); /* it may be new */
     pthread_mutex_lock(&s->lock);
-    if (s->reload)
-        (void)!read_list(s, false, NULL); /* it may be new; the thread reads the list again */
+    s->reload = true; /* what was read may be older than what the thread has read meanwhile */
     o = find(s, name);
     if (o) {
         number = ++o->asked;
+        if (compare)
+            o->compare = true;
+        else
+            o->apply = true;
         o->due_ms = 0;
         pthread_cond_signal(&s->wake);
     }
     pthread_mutex_unlock(&s->lock);
     return number;
+}
+
+json_t *pl_sources_compared(struct pl_sources *s, const char *name)
+{
+    json_t *copy = NULL;
+    struct one *o;
+
+    pthread_mutex_lock(&s->lock);
+    o = find(s, name);
+    if (o && o->compared)
+        copy = json_deep_copy(o->compared); /* the counters of JSON values are not for several threads */
+    pthread_mutex_unlock(&s->lock);
+    return copy;
 }
 
 uint64_t pl_sources_looks(struct pl_sources *s, const char *name)

@@ -49,7 +49,10 @@ int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool up
 /* Says that a source was created, changed or deleted: it is read again and looked at soon. */
 void pl_sources_changed(struct pl_sources *s);
 /* Asks for a look now, also at a paused source. Returns the number of that look (see pl_sources_looks); 0 = there is no
- * such source. */
-uint64_t pl_sources_look(struct pl_sources *s, const char *name);
+ * such source. `compare`: the look changes nothing, and pl_sources_compared says what another would do. */
+uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare);
+/* Returns the result of the last comparison, {"commit", "error", "pipelines": [{"pipeline", "path", "change":
+ * "created" | "updated" | "unchanged", "stages"}], "left"?, "warnings"?, "errors"?}; a new reference, NULL if there was none since the start. */
+json_t *pl_sources_compared(struct pl_sources *s, const char *name);
 /* Returns the number of the last completed look at the source since this start; 0 = none. */
 uint64_t pl_sources_looks(struct pl_sources *s, const char *name);

@@ -526,6 +526,8 @@ int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *r
         pipelines[i] = &c->drafts[i].draft.args;
     r = pl_db_run(c->host->db, PL_TX_LOGGED, pl_tx_source_apply, ret, err);
     ret->pipelines = NULL;
+    if (c->dry_run && r == PL_ECANCELED)
+        return 0; /* rolled back, as it must be */
     if (r < 0)
         return ret->failed < c->n ? pl_err_wrap(err, r, "%s", c->drafts[ret->failed].path) : r;
     for (size_t i = 0; i < c->n; i++)
@@ -534,6 +536,24 @@ int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *r
             break;
         }
     return 0;
+}
+
+json_t *pl_source_commit_changes(struct pl_source_commit *c)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < c->n; i++) {
+        struct pl_pipeline_draft *d = &c->drafts[i].draft;
+
+        (void)!pl_pipeline_draft_name_files(d, NULL); /* the list is right without the names */
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:O}", "pipeline", d->spec->pipeline, "path", c->drafts[i].path,
+                                              "change",
+                                              !d->args.changed      ? "unchanged"
+                                              : d->args.version > 1 ? "updated"
+                                                                    : "created",
+                                              "stages", d->args.changes));
+    }
+    return list;
 }
 
 json_t *pl_source_commit_names(const struct pl_source_commit *c)

@@ -34,10 +34,12 @@ struct pl_source_commit {
  * project. Errors of pl_pipeline_draft_…, of git_child, and of reading files. */
 PL_MUST_CHECK
 int pl_source_commit_read(struct pl_source_commit *c, struct pl_err *err);
-/* Sets all pipelines in one transaction, and tells the engine. `ret`: what was done, with `left` and `run`; the caller
- * releases ret->left. PL_ECANCELED after a dry run. Errors of pl_tx_source_apply name the file. */
+/* Sets all pipelines in one transaction, and tells the engine; with dry_run it only finds out what would change. `ret`:
+ * what was done, with `left` and `run`; the caller releases ret->left. Errors of pl_tx_source_apply name the file. */
 PL_MUST_CHECK
 int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *ret, struct pl_err *err);
+/* After a dry run, returns what applying would do, [{"pipeline", "path", "change", "stages"}], a new reference. */
+json_t *pl_source_commit_changes(struct pl_source_commit *c);
 /* Returns the names of the commit's pipelines, a new reference. */
 json_t *pl_source_commit_names(const struct pl_source_commit *c);
 void pl_source_commit_finish(struct pl_source_commit *c);

@@ -189,6 +189,28 @@ def test_commits_that_are_refused_whole(daemon, git, files, why):
     assert pipelines(daemon) == {} and source_of(daemon)["state"] == "invalid"
 
 
+def test_diff_says_what_a_sync_would_do_and_changes_nothing(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy(code="code"))).write("pipelines/code/run.sh", "1").push()
+    follow(daemon, git)
+    assert daemon.ctl("diff", "source", "team").out == "pipeline p unchanged (pipelines/p.json)\n"
+    daemon.default.run("in", {"f": b"1"})
+    before = source_of(daemon)
+    git.write("pipelines/code/run.sh", "2").write("pipelines/q.json", spec("q", copy("other"))).push()
+    said = daemon.ctl("diff", "source", "team").out
+    assert "pipeline p would be updated (pipelines/p.json)" in said and "code (run.sh): 1 of 1 datum to run" in said, said
+    assert "pipeline q would be created (pipelines/q.json)" in said
+    after = source_of(daemon)
+    assert {**after, "looks": 0, "looked_us": 0} == {**before, "looks": 0, "looked_us": 0} and set(pipelines(daemon)) == {"p"}
+    (git.clone / "pipelines/p.json").unlink()
+    git.push()
+    assert "pipeline p is in no file any more and would stay" in daemon.ctl("diff", "source", "team").out
+    git.write("pipelines/q.json", "{").push()
+    refused = daemon.ctl("diff", "source", "team", ok=False)
+    assert refused.code == INVALID and "pipelines/q.json:1:" in refused.err
+    sync(daemon, ok=False)
+    assert daemon.ctl("diff", "source", "team", "--json", ok=False).code == INVALID
+
+
 def test_one_file_may_hold_several_specs(daemon, git):
     git.write("pipelines/all.json", json.dumps(spec("a", copy("x"))) + "\n---\n" + json.dumps(spec("b", copy("y")))).push()
     follow(daemon, git)
@@ -368,11 +390,12 @@ def test_pl_git_reads_and_writes_nothing_but_its_folders(git, tmp_path):
         assert "error" in answer()
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"{\"do\": \"look\"}", b"{\"do\": \"read\", \"copy\": \"x\"}", b"{\"do\": \"x\", \"copy\": \"x\"}",
-                                  b"{\"do\": \"look\", \"copy\": \"../x\", \"url\": \"\", \"branch\": \"\", \"have\": \"\"}", b"\xff", b"{\"do\": 1, \"copy\": 2}"])
-def test_pl_git_answers_what_is_no_request_with_an_error(tmp_path, line):
-    done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path], input=line + b"\n", capture_output=True, check=False)
-    assert done.returncode == 0 and "error" in json.loads(done.stdout), done
+def test_pl_git_answers_what_is_no_request_with_an_error(tmp_path):
+    lines = [b"", b"{}", b"[]", b"{\"do\": \"look\"}", b"{\"do\": \"read\", \"copy\": \"x\"}", b"{\"do\": \"x\", \"copy\": \"x\"}",
+             b"{\"do\": \"look\", \"copy\": \"../x\", \"url\": \"\", \"branch\": \"\", \"have\": \"\"}", b"\xff", b"{\"do\": 1, \"copy\": 2}"]
+    done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path], input=b"\n".join(lines) + b"\n", capture_output=True, check=False)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and len(answers) == len(lines) and all("error" in answer for answer in answers), done
 
 
 def test_readers_see_sources_and_writers_set_them(daemon, git):
@@ -396,16 +419,19 @@ def test_readers_see_sources_and_writers_set_them(daemon, git):
     assert status("writer", "DELETE", "/sources/s") == 200
 
 
-@pytest.mark.parametrize("change, field, why", [
+REFUSED = [
     ({"git": ""}, "git", "an address"), ({"git": "ftp://x/y"}, "git", "follows repositories on the daemon's machine"),
     ({"git": "../x"}, "git", "not accepted"), ({"git": "/a/../b"}, "git", "without \"..\""), ({"git": 7}, "git", "a text is expected"),
     ({"branch": "a b"}, "branch", "not the name of a git branch"), ({"branch": "-x"}, "branch", "not the name"),
     ({"path": "a{"}, "path", "glob"), ({"path": "/"}, "path", "a pattern for spec files"), ({"interval": "1ms"}, "interval", "between 1s and 24h"),
-    ({"interval": "soon"}, "interval", "interval"), ({"paused": 1}, "paused", "true or false"), ({"colour": "red"}, "colour", "no such setting")])
-def test_settings_that_are_refused_by_name(daemon, git, change, field, why):
-    with pytest.raises(HttpError) as refused:
-        daemon.post("/sources", {"name": "team", "settings": {"git": str(git.bare), **change}})
-    assert refused.value.error["field"] == field and why in refused.value.error["message"], refused.value
+    ({"interval": "soon"}, "interval", "interval"), ({"paused": 1}, "paused", "true or false"), ({"colour": "red"}, "colour", "no such setting")]
+
+
+def test_settings_that_are_refused_by_name(daemon, git):
+    for change, field, why in REFUSED:
+        with pytest.raises(HttpError) as refused:
+            daemon.post("/sources", {"name": "team", "settings": {"git": str(git.bare), **change}})
+        assert refused.value.error["field"] == field and why in refused.value.error["message"], refused.value
 
 
 def test_a_paused_source_is_looked_at_only_on_request(daemon, git):

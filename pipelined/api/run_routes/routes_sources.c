@@ -100,7 +100,7 @@ static int create_source(struct pl_api *a, struct pl_http_request *req, json_t *
         return r;
     pl_sources_changed(a->config.sources);
     *ret = json_pack("{s:s, s:s, s:I}", "name", args.name, "project", args.project, "look",
-                     (json_int_t)pl_sources_look(a->config.sources, args.name));
+                     (json_int_t)pl_sources_look(a->config.sources, args.name, false));
     return *ret ? 201 : pl_err_nomem(err);
 }
 
@@ -126,7 +126,7 @@ static int update_source(struct pl_api *a, struct pl_http_request *req, json_t *
     return r;
 }
 
-static int sync_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+static int ask_look(struct pl_api *a, struct pl_http_request *req, bool compare, json_t **ret, struct pl_err *err)
 {
     const char *name = pl_http_param(req, "source");
     _cleanup_(json_decrefp) json_t *source = NULL;
@@ -134,8 +134,32 @@ static int sync_source(struct pl_api *a, struct pl_http_request *req, json_t **r
 
     if (r < 0)
         return r;
-    *ret = json_pack("{s:s, s:I}", "name", name, "look", (json_int_t)pl_sources_look(a->config.sources, name));
+    *ret = json_pack("{s:s, s:I}", "name", name, "look", (json_int_t)pl_sources_look(a->config.sources, name, compare));
     return *ret ? 202 : pl_err_nomem(err);
+}
+
+static int sync_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return ask_look(a, req, false, ret, err);
+}
+
+static int compare_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return ask_look(a, req, true, ret, err);
+}
+
+static int show_comparison(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *source = NULL;
+    int r = find_source(a, req, PL_VERB_READ_PIPELINES, &source, err);
+
+    if (r < 0)
+        return r;
+    *ret = pl_sources_compared(a->config.sources, pl_http_param(req, "source"));
+    if (*ret)
+        return 0;
+    r = pl_err_set(err, PL_ENOTFOUND, "source \"%s\" was not compared since the daemon's start", pl_http_param(req, "source"));
+    return pl_err_hint(err, r, "pipelinectl diff source %s", pl_http_param(req, "source"));
 }
 
 static int delete_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -196,6 +220,24 @@ static const struct pl_api_route routes[] = {
      .somewhere = true,
      .summary = "Looks at the repository now. The look is completed when the source's `looks` is `look` or more.",
      .reply = "SourceLook"},
+    {.method = "POST",
+     .pattern = "/api/v1/sources/{source}/diff",
+     .json = compare_source,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary = "Finds out what a look at the repository would change, and changes nothing. The result is there when the "
+                "source's `looks` is `look` or more.",
+     .reply = "SourceLook"},
+    {.method = "GET",
+     .pattern = "/api/v1/sources/{source}/diff",
+     .json = show_comparison,
+     .verb = PL_VERB_READ_PIPELINES,
+     .asks = true,
+     .summary =
+         "Returns what the last comparison found: each pipeline of the commit at the branch's tip, how it would change, and "
+         "which datums would run again.",
+     .reply = "SourceDiff"},
     {.method = "DELETE",
      .pattern = "/api/v1/sources/{source}",
      .json = delete_source,
@@ -215,6 +257,8 @@ static const struct pl_api_schema schemas[] = {
                   "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
                   "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
                   "errors:string[]?"},
+    {"SourceDiff", "commit:string error:string pipelines:PipelineDiff[] left:string[]? warnings:string[]? errors:string[]?"},
+    {"PipelineDiff", "pipeline:string path:string change:string stages:StageChange[]"},
     {"SourceList", "sources:GitSource[] next:string?"},
 };
 PL_API_TABLE(sources, routes, schemas);

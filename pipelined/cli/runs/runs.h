@@ -6,6 +6,7 @@
  * Threads: Main thread.
  *
  * Inside:
+ *   stage_changes  what a change of a pipeline does to its stages
  *   verb_defaults  update and inspect defaults
  *   verb_job       jobs and datums
  *   verb_logs      logs: what a stage's command printed

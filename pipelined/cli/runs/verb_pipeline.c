@@ -1,5 +1,7 @@
 /* The subcommands for pipelines. create and update first store the code folders that the spec file names,
  * then send the spec. */
+#include "pipelined/cli/runs/stage_changes.h"
+
 #include "pipelined/cli/local/code_folder.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
@@ -9,8 +11,6 @@
 #include "pipelined/net/remote/remote.h"
 #include "storage/pack/pack_sink.h"
 #include <stdio.h>
-
-#define FILES_TEXT_MAX 120u /* bytes of the text that names changed files */
 
 /* ---- create, update ---- */
 
@@ -114,92 +114,6 @@ static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *e
                        &s->answer, err);
 }
 
-/* Writes a number with commas: 1203441 → "1,203,441". */
-static const char *with_commas(json_int_t n, char out[32])
-{
-    char digits[24];
-    size_t at = 0;
-    int len = snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, n);
-
-    for (int i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0)
-            out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-    return out;
-}
-
-/* Writes an estimate of the update's cost, such as ", ~310 GPU-hours at the last job's rate"; "" if it is
- * unknown. */
-static void price_text(const json_t *again, char out[64])
-{
-    json_int_t gpu_s = pl_show_int_at(again, "gpu_s"), s = gpu_s ? gpu_s : pl_show_int_at(again, "worker_s");
-    const char *unit = s < 60 ? "seconds" : s < 3600 ? "minutes" : "hours";
-    double n = (double)s / (s < 60 ? 1 : s < 3600 ? 60 : 3600);
-
-    *out = '\0';
-    if (s)
-        snprintf(out, 64, ", ~%.*f %s-%s at the last job's rate", n < 10 && s >= 60, n, gpu_s ? "GPU" : "worker", unit);
-}
-
-/* Writes how many datums of a stage the update runs again; "" if the stage is new. */
-static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
-{
-    const json_t *again = pl_show_at(change, "again");
-    json_int_t n = pl_show_int_at(again, "datums"), of = pl_show_int_at(again, "of");
-    char some[32], all[32], price[64];
-
-    price_text(again, price);
-    if (!again)
-        *out = '\0';
-    else if (n == 0)
-        snprintf(out, PL_SHOW_TEXT_MAX, ": nothing to run again");
-    else
-        snprintf(out, PL_SHOW_TEXT_MAX, ": %s%s of %s datum%s to run%s",
-                 json_is_true(pl_show_at(again, "at_most")) ? "up to " : "", with_commas(n, some), with_commas(of, all),
-                 of == 1 ? "" : "s", price);
-}
-
-/* Writes which files of a stage's code changed, such as " (train.py, network.py and 3 more)"; "" if none did. */
-static void files_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
-{
-    const json_t *files = pl_show_at(change, "files"), *one;
-    const json_int_t count = pl_show_int_at(files, "count");
-    size_t i, n = 0, len = 0;
-
-    *out = '\0';
-    json_array_foreach(pl_show_at(files, "changed"), i, one)
-    {
-        if (len + json_string_length(one) + 32 > FILES_TEXT_MAX)
-            break;
-        len += (size_t)snprintf(out + len, PL_SHOW_TEXT_MAX - len, "%s%s", n++ ? ", " : " (", json_string_value(one));
-    }
-    if (n > 0 && (json_int_t)n < count)
-        len += (size_t)snprintf(out + len, PL_SHOW_TEXT_MAX - len, " and %lld more", (long long)count - (long long)n);
-    else if (count > 0 && n == 0)
-        len += (size_t)snprintf(out + len, PL_SHOW_TEXT_MAX - len, " (%lld file%s", (long long)count, count == 1 ? "" : "s");
-    if (count > 0)
-        snprintf(out + len, PL_SHOW_TEXT_MAX - len, ")");
-}
-
-static void print_changes(const struct setting *s)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(pl_show_at(s->answer, "stages"), i, one)
-    {
-        const char *what = pl_show_text_at(one, "what");
-        char again[PL_SHOW_TEXT_MAX], files[PL_SHOW_TEXT_MAX];
-
-        again_text(one, again);
-        files_text(one, files);
-        pl_show_say(s->c, "  %-20s %s%s%s\n", pl_show_text_at(one, "stage"), *what ? what : pl_show_text_at(one, "change"), files,
-                    again);
-    }
-}
-
 /* If standard input is a terminal, shows what an update would run again and asks for confirmation. Sets
  * `*ret_yes` to true if the user has confirmed the cost. */
 static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
@@ -213,7 +127,7 @@ static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
     r = send_spec(s, true, false, err);
     if (r < 0 || !json_is_true(pl_show_at(s->answer, "changed")))
         return r;
-    print_changes(s);
+    pl_cli_stage_changes(s->c, pl_show_at(s->answer, "stages"));
     printf("update pipeline %s? [y/N] ", s->file.spec->pipeline);
     fflush(stdout);
     if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
@@ -268,7 +182,7 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     pl_show_say(c, "pipeline %s %s%s (version %lld)\n", name, dry_run ? "would be " : "", s->update ? "updated" : "created",
                 (long long)pl_show_int_at(s->answer, "version"));
     print_warnings(s);
-    print_changes(s);
+    pl_cli_stage_changes(s->c, pl_show_at(s->answer, "stages"));
     if (dry_run)
         return 0;
     if (*run)

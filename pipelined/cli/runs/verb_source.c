@@ -1,4 +1,6 @@
 /* The subcommands for sources: git repositories whose specs become pipelines. */
+#include "pipelined/cli/runs/stage_changes.h"
+
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
@@ -199,6 +201,45 @@ static int sync_source(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : look(c, c->args[0], pl_show_int_at(answer, "look"), err);
 }
 
+/* Says what the comparison `diff` found. */
+static int tell_diff(struct pl_cli *c, const json_t *diff, struct pl_err *err)
+{
+    const char *error = pl_show_text_at(diff, "error");
+    const json_t *one;
+    size_t i;
+
+    if (*error)
+        return pl_err_set(err, *pl_show_text_at(diff, "commit") ? PL_ESPEC : PL_EUNAVAILABLE, "source %s: %s", c->args[0], error);
+    json_array_foreach(pl_show_at(diff, "pipelines"), i, one)
+    {
+        const char *change = pl_show_text_at(one, "change");
+        const bool same = pl_streq(change, "unchanged");
+
+        pl_show_say(c, "pipeline %s %s%s (%s)\n", pl_show_text_at(one, "pipeline"), same ? "" : "would be ", change,
+                    pl_show_text_at(one, "path"));
+        if (!same)
+            pl_cli_stage_changes(c, pl_show_at(one, "stages"));
+    }
+    json_array_foreach(pl_show_at(diff, "left"), i, one)
+    {
+        pl_show_say(c, "pipeline %s is in no file any more and would stay\n", json_string_value(one));
+    }
+    return 0;
+}
+
+static int diff_source(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/sources/%s/diff", c->args[0]);
+    _cleanup_(json_decrefp) json_t *answer = NULL, *source = NULL, *diff = NULL;
+    int r = pl_cli_call(c, "POST", path, NULL, &answer, err);
+
+    r = r < 0 ? r : wait_look(c, c->args[0], pl_show_int_at(answer, "look"), &source, err);
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &diff, err);
+    if (r == 0 && c->json)
+        r = pl_show_json(diff, err);
+    return r < 0 ? r : tell_diff(c, diff, err);
+}
+
 /* ---- list, inspect, delete ---- */
 
 static void show_commit(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
@@ -322,6 +363,15 @@ static const struct pl_verb verbs[] = {
      sync_source,
      "Looks at the repository now and applies its newest commit; fails if that is refused.",
      {"sync source team", "sync source vision", "sync source team --json"}},
+    {"diff",
+     "source",
+     "NAME",
+     1,
+     1,
+     NULL,
+     diff_source,
+     "Shows what sync would change and which datums would run again; changes nothing.",
+     {"diff source team", "diff source vision", "diff source team --json"}},
     {"pause",
      "source",
      "NAME",

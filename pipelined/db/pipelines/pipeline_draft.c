@@ -9,8 +9,11 @@
 #include "storage/dataset/gc/reachability.h"
 #include "storage/pack/pack_builder.h"
 #include "storage/store/project_stores.h"
+#include "storage/tree/tree_diff.h"
 
 #include <stdio.h>
+
+#define CHANGED_FILES_SHOWN 20 /* names of changed code files, per stage */
 
 /* ---- context of the spec parser ---- */
 
@@ -288,4 +291,65 @@ int pl_pipeline_draft_ready(struct pl_pipeline_draft *d, bool strict, struct pl_
     d->args.stands_on = &d->hidden;
     d->args.confirm_above_s = d->host->confirm_above_s;
     return r < 0 ? r : pl_pipeline_prepare(&d->args, d->host->db, err);
+}
+
+/* ---- what an update changes ---- */
+
+struct changed_files {
+    json_t *names; /* the first CHANGED_FILES_SHOWN */
+    json_int_t count;
+};
+
+static int add_changed_file(void *self, const struct pl_tree_change *change, struct pl_err *err)
+{
+    struct changed_files *files = self;
+
+    if (files->count++ < CHANGED_FILES_SHOWN && json_array_append_new(files->names, json_string(change->path)) < 0)
+        return pl_err_nomem(err);
+    return 0;
+}
+
+/* "" is the root of no files. */
+static int read_root_at(const json_t *roots, size_t i, struct pl_hash *ret, struct pl_err *err)
+{
+    const char *text = json_string_value(json_array_get(roots, i));
+
+    *ret = (struct pl_hash){0};
+    return *text ? pl_hash_parse(text, ret, err) : 0;
+}
+
+/* Replaces the tree roots in a stage's entry ("code", see update_cost.h) by the names of the files that differ:
+ * "files": {"changed": [NAME…], "count"}. */
+static int name_changed_files(struct pl_pipeline_draft *d, json_t *entry, struct pl_err *err)
+{
+    const json_t *roots = json_object_get(entry, "code");
+    struct changed_files files = {.names = json_array()};
+    struct pl_hash before, after;
+    struct pl_store *store;
+    int r = pl_project_stores_get(d->host->stores, d->spec->project, &store, err);
+
+    r = r < 0 ? r : read_root_at(roots, 0, &before, err);
+    r = r < 0 ? r : read_root_at(roots, 1, &after, err);
+    if (r == 0)
+        r = pl_tree_diff(&(struct pl_node_source){.self = store, .get = pl_store_node_get}, &before, &after, NULL, 0,
+                         add_changed_file, &files, err);
+    if (r == 0 && json_object_set_new(entry, "files", json_pack("{s:O, s:I}", "changed", files.names, "count", files.count)) < 0)
+        r = pl_err_nomem(err);
+    json_decref(files.names);
+    (void)!json_object_del(entry, "code");
+    return r;
+}
+
+int pl_pipeline_draft_name_files(struct pl_pipeline_draft *d, struct pl_err *err)
+{
+    json_t *entry;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(d->args.changes, i, entry)
+    {
+        if (r == 0 && json_object_get(entry, "code"))
+            r = name_changed_files(d, entry, err);
+    }
+    return r;
 }

@@ -61,4 +61,8 @@ int pl_pipeline_draft_code(struct pl_pipeline_draft *d, json_t *code, struct pl_
  * caller sets before. */
 PL_MUST_CHECK
 int pl_pipeline_draft_ready(struct pl_pipeline_draft *d, bool strict, struct pl_err *err);
+/* After the transaction, or its dry run: replaces the tree roots in args.changes ("code", see update_cost.h) by names of
+ * the files that differ, "files": {"changed": [NAME…], "count"}. */
+PL_MUST_CHECK
+int pl_pipeline_draft_name_files(struct pl_pipeline_draft *d, struct pl_err *err);
 void pl_pipeline_draft_finish(struct pl_pipeline_draft *d);

@@ -2,7 +2,7 @@
  *
  * In:      A checked spec.
  * Out:     Pipeline versions, repos, runs.
- * Uses:    db/{tx, writer}, plan, policy, spec, text, storage/{base, pack, store}, storage/dataset/gc
+ * Uses:    db/{tx, writer}, plan, policy, spec, text, storage/{base, pack, store, tree}, storage/dataset/gc
  * Threads: The writer thread; estimates on the pool.
  *
  * Headers for other rooms:
