@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import subprocess
+import time
 
 import pytest
 from conftest import BIN, HttpError, processes_with, wait_until
@@ -470,6 +471,29 @@ def test_a_restart_and_a_recovery_go_on_where_the_branch_is(daemon, git):
     wait_until(lambda: source_of(daemon)["state"] == "following", "the look after the recovery")
     assert {name: p["version"] for name, p in pipelines(daemon).items()} == {"p": 1, "q": 1}
     assert daemon.get("/pipelines/default/q")["origin"]["commit"] == sha
+
+
+def test_a_daemon_that_is_killed_while_it_applies_a_commit_has_all_of_it_or_nothing(daemon, git):
+    draw = random.Random(5)
+
+    def push(round_):
+        for i in range(5):
+            git.write(f"pipelines/p{i}.json", spec(f"p{i}", copy(f"s{i}", code=f"code{i}"))).write(f"pipelines/code{i}/x", f"{round_}")
+        return git.push()
+
+    before = push(0)
+    follow(daemon, git)
+    for round_ in range(1, 7):
+        sha = push(round_)
+        daemon.post("/sources/team/sync")
+        time.sleep(draw.uniform(0, 0.15))  # somewhere between the question for the tip and the end
+        daemon.kill()
+        daemon.start("--linger", "0s")
+        found = {daemon.get(f"/pipelines/default/p{i}")["origin"]["commit"] for i in range(5)}
+        assert found in ({before}, {sha}), found
+        wait_until(lambda: source_of(daemon)["applied"] == sha, "the commit")
+        assert {daemon.get(f"/pipelines/default/p{i}")["origin"]["commit"] for i in range(5)} == {sha}
+        before = sha
 
 
 # --- properties
