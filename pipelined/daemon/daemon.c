@@ -683,7 +683,7 @@ static void run_posted(struct daemon *d)
  * until a function has run on the loop. */
 static void drain_pool(struct daemon *d)
 {
-    while (d->pool && (!pl_pool_drain_for(d->pool, DRAIN_TURN_MS) || !pl_sources_drained(d->sources)))
+    while (d->pool && (!pl_pool_drain_for(d->pool, DRAIN_TURN_MS) || !pl_sources_drained(d->sources, DRAIN_TURN_MS)))
         run_posted(d);
     run_posted(d);
 }

@@ -6,12 +6,15 @@
 #include "storage/base/buf.h"
 #include "storage/base/path.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 
 #define TIP                   "refs/pipelined/tip"
 #define HEADS                 "refs/heads/"
 #define LFS_POINTER           "version https://git-lfs.github.com/spec/"
 #define LFS_POINTER_BYTES_MAX 1024u
+#define TIME_MAX_S            253402300799 /* the end of the year 9999 */
 #define BRANCHES_SHOWN        5u
 
 void pl_git_commit_finish(struct pl_git_commit *c)
@@ -21,13 +24,39 @@ void pl_git_commit_finish(struct pl_git_commit *c)
     *c = (struct pl_git_commit){0};
 }
 
+/* Removes files whose names begin with `start` from the folder dir/below. */
+static int remove_files(const char *dir, const char *below, const char *start, struct pl_err *err)
+{
+    char path[PATH_MAX];
+    const struct dirent *e;
+    DIR *folder;
+
+    if (snprintf(path, sizeof path, "%s/%s", dir, below) >= (int)sizeof path)
+        return pl_err_set(err, PL_EINVAL, "the folder's path is too long");
+    folder = opendir(path);
+    while (folder && (e = readdir(folder)))
+        if (strncmp(e->d_name, start, strlen(start)) == 0)
+            (void)unlinkat(dirfd(folder), e->d_name, 0); /* a later step fails if it matters */
+    if (folder)
+        closedir(folder);
+    return 0;
+}
+
+static int clean(const char *dir, struct pl_err *err)
+{
+    int r = remove_files(dir, "refs/pipelined", "tip.lock", err);
+
+    r = r < 0 ? r : remove_files(dir, "objects/pack", "pack_git2_", err);
+    return r < 0 ? r : remove_files(dir, ".", "packed-refs.lock", err);
+}
+
 int pl_git_copy_open(const char *dir, git_repository **ret, struct pl_err *err)
 {
     git_repository_init_options options = GIT_REPOSITORY_INIT_OPTIONS_INIT;
     int r = git_repository_open_bare(ret, dir);
 
     if (r != GIT_ENOTFOUND)
-        return r < 0 ? pl_git_fail(err, "cannot open the copy of the repository") : 0;
+        return r < 0 ? pl_git_damaged(err, "cannot open the copy of the repository") : clean(dir, err);
     options.flags = GIT_REPOSITORY_INIT_BARE | GIT_REPOSITORY_INIT_MKPATH;
     return git_repository_init_ext(ret, dir, &options) < 0 ? pl_git_fail(err, "cannot make the copy of the repository") : 0;
 }
@@ -109,10 +138,10 @@ static int read_commit(git_repository *copy, const git_oid *id, const char *have
     int r;
 
     if (git_commit_lookup(&commit, copy, id) < 0)
-        return pl_git_fail(err, "cannot read the commit at the branch's tip");
+        return pl_git_damaged(err, "cannot read the commit at the branch's tip");
     author = git_commit_author(commit);
     git_oid_tostr(ret->id, sizeof ret->id, id);
-    ret->at_s = git_commit_time(commit);
+    ret->at_s = PL_MIN(PL_MAX(git_commit_time(commit), (int64_t)0), (int64_t)TIME_MAX_S);
     ret->message = strndup(git_commit_message(commit), PL_GIT_MESSAGE_BYTES);
     r = asprintf(&ret->author, "%.200s <%.200s>", author->name, author->email);
     git_commit_free(commit);
@@ -133,8 +162,9 @@ int pl_git_copy_look(git_repository *copy, const char *url, const char *branch, 
                      struct pl_err *err)
 {
     git_remote_callbacks callbacks = GIT_REMOTE_CALLBACKS_INIT;
-    char name[PL_PATH_MAX_BYTES] = "", id[GIT_OID_HEXSZ + 1];
+    char name[PL_PATH_MAX_BYTES] = "";
     git_remote *remote = NULL;
+    git_odb *odb = NULL;
     git_oid tip;
     int r;
 
@@ -145,8 +175,11 @@ int pl_git_copy_look(git_repository *copy, const char *url, const char *branch, 
             ? pl_git_fail(err, "cannot reach the repository")
             : 0;
     r = r < 0 ? r : find_tip(remote, branch, name, &tip, err);
-    if (r == 0 && strcmp(git_oid_tostr(id, sizeof id, &tip), have) != 0)
+    if (r == 0 && git_repository_odb(&odb, copy) < 0)
+        r = pl_git_damaged(err, "cannot open the copy of the repository");
+    if (r == 0 && !git_odb_exists(odb, &tip))
         r = fetch_branch(remote, name, err);
+    git_odb_free(odb);
     git_remote_disconnect(remote);
     git_remote_free(remote);
     return r < 0 ? r : read_commit(copy, &tip, have, ret, err);
@@ -163,7 +196,8 @@ struct walk {
     struct pl_glob *glob;
     struct pl_glob_set *files;
     struct pl_ignore_rules *rules;
-    uint64_t n, len;
+    uint64_t n, len;  /* files taken, and their bytes */
+    uint64_t entries; /* looked at */
     char path[PL_PATH_MAX_BYTES + 1];
 };
 
@@ -174,7 +208,7 @@ static int check_size(struct walk *w, const git_oid *id, struct pl_err *err)
     size_t len = 0;
 
     if (git_odb_read_header(&len, &type, w->odb, id) < 0)
-        return pl_git_fail(err, w->path);
+        return pl_git_damaged(err, w->path);
     if (++w->n > w->want->n_max)
         return pl_err_set(err, PL_ELIMIT, "more than %llu files match", (unsigned long long)w->want->n_max);
     w->len += len;
@@ -201,7 +235,7 @@ static int take_blob(struct walk *w, const git_tree_entry *e, struct pl_err *err
     if (r < 0)
         return r;
     if (git_blob_lookup(&blob, w->copy, git_tree_entry_id(e)) < 0)
-        return pl_git_fail(err, w->path);
+        return pl_git_damaged(err, w->path);
     file.kind = mode == GIT_FILEMODE_LINK ? PL_GIT_LINK : mode == GIT_FILEMODE_BLOB_EXECUTABLE ? PL_GIT_EXEC : PL_GIT_FILE;
     file.bytes = git_blob_rawcontent(blob);
     file.len = (size_t)git_blob_rawsize(blob);
@@ -217,13 +251,19 @@ static int read_rules(struct walk *w, const git_tree *tree, size_t len, struct p
     const git_tree_entry *e = w->rules ? git_tree_entry_byname(tree, PL_IGNORE_FILE) : NULL;
     char folder[PL_PATH_MAX_BYTES + 1];
     git_blob *blob = NULL;
+    git_object_t type;
+    size_t bytes;
     int r;
 
     if (!e || git_tree_entry_type(e) != GIT_OBJECT_BLOB)
         return 0;
-    if (git_blob_lookup(&blob, w->copy, git_tree_entry_id(e)) < 0)
-        return pl_git_fail(err, PL_IGNORE_FILE);
     snprintf(folder, sizeof folder, "%.*s", (int)len, w->path);
+    if (git_odb_read_header(&bytes, &type, w->odb, git_tree_entry_id(e)) < 0)
+        return pl_git_damaged(err, PL_IGNORE_FILE);
+    if (bytes > PL_IGNORE_FILE_BYTES) /* refused without reading it */
+        return pl_ignore_rules_add(w->rules, folder, "", bytes, err);
+    if (git_blob_lookup(&blob, w->copy, git_tree_entry_id(e)) < 0)
+        return pl_git_damaged(err, PL_IGNORE_FILE);
     r = pl_ignore_rules_add(w->rules, folder, git_blob_rawcontent(blob), (size_t)git_blob_rawsize(blob), err);
     git_blob_free(blob);
     return r;
@@ -250,6 +290,9 @@ static int walk_entry(struct walk *w, const git_tree_entry *e, size_t len, unsig
     const git_object_t type = git_tree_entry_type(e);
     const size_t more = strlen(name);
 
+    if (++w->entries > PL_GIT_ENTRIES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "the commit has more than %u files and folders to look at: give a narrower path",
+                          PL_GIT_ENTRIES_MAX);
     if (len + 1 + more > PL_PATH_MAX_BYTES)
         return pl_err_set(err, PL_EPATH, "%.200s/%.200s: the path is longer than %d bytes", w->path, name, PL_PATH_MAX_BYTES);
     snprintf(w->path + len, sizeof w->path - len, "%s%s", len ? "/" : "", name);
@@ -268,7 +311,7 @@ static int walk_tree(struct walk *w, const git_oid *id, size_t len, unsigned dep
     if (depth > PL_GIT_DEPTH_MAX)
         return pl_err_set(err, PL_ELIMIT, "%s: more than %u folders deep", w->path, PL_GIT_DEPTH_MAX);
     if (git_tree_lookup(&tree, w->copy, id) < 0)
-        return pl_git_fail(err, *w->path ? w->path : "the commit's files");
+        return pl_git_damaged(err, *w->path ? w->path : "the commit's files");
     r = read_rules(w, tree, len, err);
     for (size_t i = 0; r == 0 && i < git_tree_entrycount(tree); i++) {
         r = walk_entry(w, git_tree_entry_byindex(tree, i), len, depth, err);
@@ -288,9 +331,9 @@ static int find_folder(git_repository *copy, const struct pl_git_selection *want
     int r = 0;
 
     if (git_oid_fromstr(&id, want->commit) < 0 || git_commit_lookup(&commit, copy, &id) < 0)
-        return pl_git_fail(err, "cannot read the commit");
+        return pl_git_damaged(err, "cannot read the commit");
     if (git_commit_tree(&tree, commit) < 0)
-        r = pl_git_fail(err, "cannot read the commit's files");
+        r = pl_git_damaged(err, "cannot read the commit's files");
     git_commit_free(commit);
     if (r < 0)
         return r;
@@ -313,7 +356,7 @@ int pl_git_copy_read(git_repository *copy, const struct pl_git_selection *want,
     int r = find_folder(copy, want, &id, err);
 
     if (r == 0 && git_repository_odb(&w.odb, copy) < 0)
-        r = pl_git_fail(err, "cannot open the copy of the repository");
+        r = pl_git_damaged(err, "cannot open the copy of the repository");
     if (r == 0 && want->glob)
         r = pl_glob_compile(want->glob, &w.glob, err);
     if (r == 0 && want->n_files > 0)

@@ -7,6 +7,7 @@
 #define PL_GIT_PACK_BYTES_MAX (4ull << 30)   /* received by one fetch */
 #define PL_GIT_FILE_BYTES_MAX (256ull << 20) /* of one file */
 #define PL_GIT_DEPTH_MAX      256u           /* folders in folders */
+#define PL_GIT_ENTRIES_MAX    1000000u       /* files and folders that one reading looks at */
 #define PL_GIT_MESSAGE_BYTES  4096u
 
 /* A commit. */
@@ -19,12 +20,13 @@ struct pl_git_commit {
 };
 void pl_git_commit_finish(struct pl_git_commit *c);
 
-/* Opens the copy in the folder `dir`; makes it if the folder does not exist. PL_EIO. Free it with git_repository_free. */
+/* Opens the copy in the folder `dir`; makes it if the folder does not exist. Removes what an earlier process that was
+ * killed has left: locks and unfinished packs. PL_EIO, PL_ECORRUPT. Free it with git_repository_free. */
 PL_MUST_CHECK
 int pl_git_copy_open(const char *dir, git_repository **ret, struct pl_err *err);
-/* Asks the repository at `url` for the tip of `branch` ("" = its default branch), and fetches the branch if the tip is
- * not `have` ("" = none). PL_ENOTFOUND: it has no such branch; the message names branches that it has. PL_ETOOBIG: the
- * fetch passes PL_GIT_PACK_BYTES_MAX. PL_EIO: it cannot be reached or read. */
+/* Asks the repository at `url` for the tip of `branch` ("" = its default branch), and fetches the branch if the copy lacks
+ * that commit. `have`: the tip before, "" = none. PL_ENOTFOUND: it has no such branch; the message names branches that it has. PL_ETOOBIG: the
+ * fetch passes PL_GIT_PACK_BYTES_MAX. PL_EIO: it cannot be reached or read. PL_ECORRUPT: the copy is damaged. */
 PL_MUST_CHECK
 int pl_git_copy_look(git_repository *copy, const char *url, const char *branch, const char *have, struct pl_git_commit *ret,
                      struct pl_err *err);
@@ -54,7 +56,7 @@ struct pl_git_selection {
 };
 
 /* Calls `file` for each selected file, in ascending order of paths. PL_ENOTFOUND: no such folder in the commit.
- * PL_EPATH: a name is not UTF-8. PL_ELIMIT, PL_ETOOBIG: beyond the bounds; the message names the file. PL_EGLOB. */
+ * PL_EPATH: a name is not UTF-8. PL_ECORRUPT: the copy is damaged. PL_ELIMIT, PL_ETOOBIG: beyond the bounds; the message names the file. PL_EGLOB. */
 PL_MUST_CHECK
 int pl_git_copy_read(git_repository *copy, const struct pl_git_selection *want,
                      int (*file)(void *self, const struct pl_git_file *file, struct pl_err *err), void *self, struct pl_err *err);

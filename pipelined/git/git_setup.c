@@ -8,6 +8,12 @@ int pl_git_fail(struct pl_err *err, const char *what)
     return pl_err_set(err, PL_EIO, "%s: %s", what, e && e->message ? e->message : "git failed");
 }
 
+int pl_git_damaged(struct pl_err *err, const char *what)
+{
+    (void)pl_git_fail(err, what);
+    return err->code = PL_ECORRUPT;
+}
+
 int pl_git_setup(struct pl_err *err)
 {
     static const int levels[] = {GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG, GIT_CONFIG_LEVEL_GLOBAL,

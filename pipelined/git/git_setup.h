@@ -10,3 +10,5 @@ PL_MUST_CHECK
 int pl_git_setup(struct pl_err *err);
 /* Sets and returns PL_EIO with libgit2's last error on this thread: "WHAT: why". */
 int pl_git_fail(struct pl_err *err, const char *what);
+/* Like pl_git_fail, but PL_ECORRUPT: the copy of a repository lacks something, and can be fetched anew. */
+int pl_git_damaged(struct pl_err *err, const char *what);

@@ -11,6 +11,7 @@
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ struct pl_sources {
     const struct pl_pipeline_host *host;
     char *folder, *program, *data_dir;
     char *local_text;
-    const char *local[LOCAL_MAX];
+    const char *local[LOCAL_MAX]; /* folders with local repositories, links resolved */
+    const char *named[LOCAL_MAX]; /* the same as configured */
     size_t n_local;
     struct pl_git_child *git;
     pthread_t thread;
@@ -93,13 +95,13 @@ static int merge_row(struct pl_sources *s, const json_t *row, struct pl_err *err
     return o->settings ? 0 : pl_err_nomem(err);
 }
 
-/* Removes the copy of a deleted source's repository. */
-static void remove_copy(const struct pl_sources *s, const struct one *o)
+/* Removes the copy of a source's repository. */
+static void remove_copy(const struct pl_sources *s, const char *name)
 {
     struct pl_err err = {0};
     char path[PATH_MAX];
 
-    if (snprintf(path, sizeof path, "%s/%s.git", s->folder, o->name) < (int)sizeof path && pl_io_remove_tree(path, &err) < 0)
+    if (snprintf(path, sizeof path, "%s/%s.git", s->folder, name) < (int)sizeof path && pl_io_remove_tree(path, &err) < 0)
         pl_log_warn("source", "%s cannot be removed: %s", path, err.msg);
 }
 
@@ -123,6 +125,7 @@ static int read_rows(struct pl_sources *s, json_t *list, struct pl_err *err)
 static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *rows = json_array();
+    struct one *gone = NULL;
     const json_t *row;
     size_t i;
     int r = rows ? read_rows(s, rows, err) : pl_err_nomem(err);
@@ -142,10 +145,17 @@ static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
             continue;
         }
         *at = o->next;
-        remove_copy(s, o);
-        one_free(o);
+        o->next = gone;
+        gone = o;
     }
     pthread_mutex_unlock(&s->lock);
+    while (gone) {
+        struct one *o = gone;
+
+        gone = o->next;
+        remove_copy(s, o->name);
+        one_free(o);
+    }
     return r;
 }
 
@@ -174,12 +184,22 @@ static bool lies_in(const char *path, const char *folder)
     return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/' || pl_streq(folder, "/"));
 }
 
-/* Refuses a local repository that the daemon may not follow; links are resolved. */
+/* True if the path lies in one of the folders for local repositories. */
+static bool is_allowed(const struct pl_sources *s, const char *path)
+{
+    bool allowed = false;
+
+    for (size_t i = 0; i < s->n_local; i++)
+        allowed = allowed || lies_in(path, s->local[i]) || lies_in(path, s->named[i]);
+    return allowed;
+}
+
+/* Refuses a local repository that the daemon may not follow. Outside the allowed folders the answer does not say what
+ * exists; inside, links are resolved. */
 static int check_local(const struct pl_sources *s, const char *git, struct pl_err *err)
 {
     const char *path = pl_source_local_path(git);
     char real[PATH_MAX];
-    bool allowed = false;
 
     if (!path)
         return 0;
@@ -189,12 +209,10 @@ static int check_local(const struct pl_sources *s, const char *git, struct pl_er
             "git: \"%.200s\": local repositories are not accepted: an admin of the daemon names folders for them in "
             "its setting git.local_folders",
             git);
-    if (!realpath(path, real))
+    if (is_allowed(s, path) && !realpath(path, real))
         return errno == ENOENT ? pl_err_set(err, PL_ENOTFOUND, "git: there is no folder %.200s on the daemon's machine", path)
                                : pl_err_errno(err, errno, "%s", path);
-    for (size_t i = 0; i < s->n_local; i++)
-        allowed = allowed || lies_in(real, s->local[i]);
-    if (!allowed || lies_in(real, s->data_dir))
+    if (!is_allowed(s, path) || !is_allowed(s, real) || lies_in(real, s->data_dir))
         return pl_err_set(err, PL_EFORBIDDEN, "git: \"%.200s\" does not lie in one of the daemon's git.local_folders (%.300s)",
                           git, s->local_text);
     return 0;
@@ -222,21 +240,30 @@ struct look {
     struct pl_sources *s;
     char name[PL_NAME_MAX_BYTES + 1], project[PL_NAME_MAX_BYTES + 1];
     json_t *settings;
-    bool afresh;                  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
-    char *state, *seen, *applied; /* of the look before, "" = none */
-    bool compare;                 /* only find out what the tip's commit would change */
-    json_t *compared;             /* the result of that */
-    json_t *tip;                  /* {id, author, message, at, forced} */
+    bool asked;   /* it was asked for, not only due */
+    bool afresh;  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
+    bool changed; /* its settings changed: another repository or branch has nothing in common with the tip before */
+    char *state, *error, *seen, *applied; /* of the look before, "" = none */
+    bool compare;                         /* only find out what the tip's commit would change */
+    json_t *compared;                     /* the result of that */
+    json_t *tip;                          /* {id, author, message, at, forced} */
 };
+
+/* Drops what was found, so that the look can begin again. */
+static void forget_look(struct look *l)
+{
+    json_decref(TAKE_PTR(l->tip));
+    json_decref(TAKE_PTR(l->compared));
+    free(TAKE_PTR(l->state));
+    free(TAKE_PTR(l->error));
+    free(TAKE_PTR(l->seen));
+    free(TAKE_PTR(l->applied));
+}
 
 static void look_finish(struct look *l)
 {
+    forget_look(l);
     json_decref(l->settings);
-    json_decref(l->tip);
-    json_decref(l->compared);
-    free(l->state);
-    free(l->seen);
-    free(l->applied);
 }
 
 /* Reads what the look before found. */
@@ -244,7 +271,8 @@ static int read_state(struct look *l, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->s->host->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT state, seen, applied FROM source_state WHERE name = ?", "s", l->name);
+    int r =
+        pl_sql_query(rd.conn, err, &rows, "SELECT state, seen, applied, error FROM source_state WHERE name = ?", "s", l->name);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r < 0)
@@ -252,7 +280,8 @@ static int read_state(struct look *l, struct pl_err *err)
     l->state = strdup(r > 0 ? pl_col_text(&rows, 0) : "");
     l->seen = strdup(r > 0 ? pl_col_text(&rows, 1) : "");
     l->applied = strdup(r > 0 ? pl_col_text(&rows, 2) : "");
-    return l->state && l->seen && l->applied ? 0 : pl_err_nomem(err);
+    l->error = strdup(r > 0 ? pl_col_text(&rows, 3) : "");
+    return l->state && l->error && l->seen && l->applied ? 0 : pl_err_nomem(err);
 }
 
 static int ask_tip(struct look *l, struct pl_err *err)
@@ -263,7 +292,7 @@ static int ask_tip(struct look *l, struct pl_err *err)
     r = r < 0 ? r
               : pl_git_child_ask(l->s->git,
                                  json_pack("{s:s, s:s, s:s, s:s, s:s}", "do", "look", "copy", l->name, "url", git, "branch",
-                                           pl_json_str(l->settings, "branch"), "have", l->seen),
+                                           pl_json_str(l->settings, "branch"), "have", l->changed ? "" : l->seen),
                                  LOOK_MS, err);
     r = r < 0 ? r : pl_git_child_line(l->s->git, &l->tip, err);
     if (r == 0 && !*pl_json_str(l->tip, "id"))
@@ -287,9 +316,9 @@ static json_t *details_of(const struct look *l, struct pl_source_commit *c, cons
     }
     if (json_is_true(json_object_get(l->tip, "forced")))
         json_array_append_new(warnings, json_sprintf("the branch was rewritten: commit %.12s is not in its history", l->seen));
-    return json_pack("{s:s%, s:s, s:I, s:o, s:o, s:O*}", "subject", message, strcspn(message, "\n"), "author",
+    return json_pack("{s:s%, s:s, s:I, s:o*, s:o, s:O*}", "subject", message, strcspn(message, "\n"), "author",
                      pl_json_str(l->tip, "author"), "at", json_integer_value(json_object_get(l->tip, "at")) * 1000000,
-                     "pipelines", done ? pl_source_commit_names(c) : json_array(), "warnings", warnings, "errors",
+                     "pipelines", done ? pl_source_commit_names(c) : NULL, "warnings", warnings, "errors",
                      done ? NULL : c->errors);
 }
 
@@ -323,13 +352,14 @@ static int set_pipelines(struct look *l, struct pl_source_commit *c, struct pl_s
                                    .author = pl_json_str(l->tip, "author"),
                                    .message = pl_json_str(l->tip, "message"),
                                    .at_s = json_integer_value(json_object_get(l->tip, "at")),
-                                   .dry_run = l->compare};
+                                   .dry_run = l->compare,
+                                   .asked = l->asked};
     r = pl_source_commit_read(c, err);
     return r < 0 ? r : pl_source_commit_apply(c, done, err);
 }
 
 /* Sets the pipelines of the tip's commit, and records the outcome. */
-static void apply(struct look *l)
+static int apply(struct look *l)
 {
     struct pl_source_apply done = {0};
     struct pl_source_commit c;
@@ -340,21 +370,22 @@ static void apply(struct look *l)
     if (r == PL_ECANCELED || r == PL_ESTOPPING) { /* the daemon stops: the next start looks again */
         pl_source_commit_finish(&c);
         json_decref(done.left);
-        return;
+        return 0;
     }
     details = details_of(l, &c, r == 0 ? &done : NULL);
     record(l, r < 0 ? "invalid" : "following", r < 0 ? err.msg : "", r < 0 ? "" : c.id, details);
-    if (r < 0)
+    if (r < 0 && !pl_streq(err.msg, l->error))
         pl_log_warn("source", "source %s: commit %.12s changes nothing: %s", l->name, c.id, err.msg);
-    else
+    else if (r == 0)
         pl_log_info("source", "source %s: commit %.12s set %zu pipelines", l->name, c.id, c.n);
     json_decref(details);
     json_decref(done.left);
     pl_source_commit_finish(&c);
+    return r;
 }
 
 /* Finds out what applying the tip's commit would change. An error is part of the result. */
-static void compare(struct look *l, int r, struct pl_err *err)
+static int compare(struct look *l, int r, struct pl_err *err)
 {
     struct pl_source_apply done = {0};
     struct pl_source_commit c = {0};
@@ -365,31 +396,47 @@ static void compare(struct look *l, int r, struct pl_err *err)
                             done.left, "warnings", c.warnings, "errors", r < 0 ? c.errors : NULL);
     json_decref(done.left);
     pl_source_commit_finish(&c);
+    return r;
 }
 
-/* Looks at a source. Returns false if the repository was not reached. */
-static bool look(struct look *l)
+/* Looks at a source once. Errors of the commit are recorded and returned like those of the repository. */
+static int look_once(struct look *l)
 {
     struct pl_err err = {0};
     int r = read_state(l, &err);
 
     r = r < 0 ? r : ask_tip(l, &err);
     if (r == PL_ECANCELED)
-        return true;
-    if (l->compare) {
-        compare(l, r, &err);
-        return r == 0;
-    }
+        return 0;
+    if (l->compare)
+        return compare(l, r, &err);
     if (r < 0) {
         record(l, "unreachable", err.msg, "", NULL);
-        pl_log_warn("source", "source %s: %s", l->name, err.msg);
-        return false;
+        if (!pl_streq(err.msg, l->error))
+            pl_log_warn("source", "source %s: %s", l->name, err.msg);
+        return r;
     }
-    if (!l->afresh && pl_streq(pl_json_str(l->tip, "id"), l->applied))
+    if (!l->afresh && pl_streq(pl_json_str(l->tip, "id"), l->applied) && pl_streq(l->seen, l->applied)) {
         record(l, "following", "", "", NULL); /* nothing new */
-    else
-        apply(l);
-    return true;
+        return 0;
+    }
+    return apply(l);
+}
+
+/* Looks at a source; a damaged copy of its repository is removed and fetched once more. Returns false if the repository was
+ * not reached or kept pl-git busy for too long: the next look then waits longer. */
+static bool look(struct look *l)
+{
+    int r = look_once(l);
+
+    if (r == PL_ECORRUPT) {
+        pl_log_warn("source", "source %s: the copy of its repository is damaged and is fetched anew", l->name);
+        pl_git_child_drop(l->s->git);
+        remove_copy(l->s, l->name);
+        forget_look(l);
+        r = look_once(l);
+    }
+    return r != PL_ECORRUPT && r != PL_EIO && r != PL_ETIMEOUT && r != PL_EUNAVAILABLE && (r >= 0 || l->tip);
 }
 
 /* ---- the thread ---- */
@@ -397,8 +444,12 @@ static bool look(struct look *l)
 /* Looks at the source without the lock; it may be deleted meanwhile. */
 static void look_at(struct pl_sources *s, struct one *o)
 {
-    _cleanup_(look_finish) struct look l = {
-        .s = s, .settings = json_incref(o->settings), .compare = o->compare && !o->apply, .afresh = o->changed || o->apply};
+    _cleanup_(look_finish) struct look l = {.s = s,
+                                            .settings = json_incref(o->settings),
+                                            .compare = o->compare && !o->apply,
+                                            .asked = o->apply || o->compare,
+                                            .afresh = o->changed || o->apply,
+                                            .changed = o->changed};
     const uint64_t asked = o->asked;
     int64_t interval_ms = 0;
     uint32_t random;
@@ -447,10 +498,35 @@ static void wait_for(struct pl_sources *s, int64_t ms)
     (void)pthread_cond_timedwait(&s->wake, &s->lock, &until);
 }
 
+/* Removes copies of sources that were deleted while no daemon ran, or during a look. */
+static void remove_strays(struct pl_sources *s)
+{
+    DIR *folder = opendir(s->folder);
+    const struct dirent *e;
+
+    while (folder && (e = readdir(folder))) {
+        const size_t len = strlen(e->d_name);
+        char name[PL_NAME_MAX_BYTES + 1];
+        bool known;
+
+        if (len < 5 || len - 4 >= sizeof name || !pl_streq(e->d_name + len - 4, ".git"))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(len - 4), e->d_name);
+        pthread_mutex_lock(&s->lock);
+        known = find(s, name) != NULL;
+        pthread_mutex_unlock(&s->lock);
+        if (!known)
+            remove_copy(s, name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 static void *follow(void *arg)
 {
     struct pl_sources *s = arg;
     struct pl_err err = {0};
+    bool tidied = false;
     struct one *o;
     int64_t ms;
     int r = 0;
@@ -461,6 +537,9 @@ static void *follow(void *arg)
             s->reload = false;
             pthread_mutex_unlock(&s->lock);
             r = read_list(s, true, &err);
+            if (r == 0 && !tidied)
+                remove_strays(s);
+            tidied = tidied || r == 0;
             if (r < 0)
                 pl_log_warn("source", "the list of sources cannot be read: %s", err.msg);
             pthread_mutex_lock(&s->lock);
@@ -476,6 +555,7 @@ static void *follow(void *arg)
             wait_for(s, s->reload ? PL_MIN(ms, (int64_t)RELOAD_AGAIN_MS) : ms);
     }
     s->ended = true;
+    pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
     return NULL;
 }
@@ -484,7 +564,7 @@ void pl_sources_changed(struct pl_sources *s)
 {
     pthread_mutex_lock(&s->lock);
     s->reload = true;
-    pthread_cond_signal(&s->wake);
+    pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -504,7 +584,7 @@ uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare)
         else
             o->apply = true;
         o->due_ms = 0;
-        pthread_cond_signal(&s->wake);
+        pthread_cond_broadcast(&s->wake);
     }
     pthread_mutex_unlock(&s->lock);
     return number;
@@ -548,9 +628,12 @@ static int read_folders(struct pl_sources *s, const char *text, struct pl_err *e
         return pl_err_nomem(err);
     for (char *save = NULL, *name = strtok_r(rest, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         char real[PATH_MAX];
+        struct stat st;
         int r = 0;
 
         name += strspn(name, " ");
+        for (size_t len = strlen(name); len > 1 && (name[len - 1] == ' ' || name[len - 1] == '/'); len--)
+            name[len - 1] = '\0';
         if (*name != '/')
             r = pl_err_set(err, PL_EINVAL, "git.local_folders: \"%.200s\" is not an absolute path", name);
         else if (!realpath(name, real))
@@ -558,9 +641,11 @@ static int read_folders(struct pl_sources *s, const char *text, struct pl_err *e
         else if (lies_in(real, s->data_dir) || lies_in(s->data_dir, real))
             r = pl_err_set(err, PL_EINVAL, "git.local_folders: %.200s lies in or above the daemon's data folder %.200s", name,
                            s->data_dir);
+        else if (stat(real, &st) < 0 || !S_ISDIR(st.st_mode))
+            r = pl_err_set(err, PL_EINVAL, "git.local_folders: %.200s is not a folder", name);
         else if (s->n_local == LOCAL_MAX)
             r = pl_err_set(err, PL_EINVAL, "git.local_folders: more than %d folders", LOCAL_MAX);
-        else if (!(s->local[s->n_local] = strdup(real)))
+        else if (!(s->local[s->n_local] = strdup(real)) || !(s->named[s->n_local] = strdup(name)))
             r = pl_err_nomem(err);
         if (r < 0) {
             free(rest);
@@ -601,8 +686,10 @@ static void sources_free(struct pl_sources *s)
         one_free(o);
     }
     pl_git_child_destroy(s->git);
-    for (size_t i = 0; i < s->n_local; i++)
+    for (size_t i = 0; i < LOCAL_MAX; i++) {
         free((char *)s->local[i]);
+        free((char *)s->named[i]);
+    }
     free(s->local_text);
     free(s->data_dir);
     free(s->program);
@@ -647,17 +734,19 @@ void pl_sources_drain(struct pl_sources *s)
         return;
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
-    pthread_cond_signal(&s->wake);
+    pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
     pl_git_child_cancel(s->git);
 }
 
-bool pl_sources_drained(struct pl_sources *s)
+bool pl_sources_drained(struct pl_sources *s, int64_t ms)
 {
     bool ended = true;
 
     if (s) {
         pthread_mutex_lock(&s->lock);
+        if (!s->ended)
+            wait_for(s, ms);
         ended = s->ended;
         pthread_mutex_unlock(&s->lock);
     }

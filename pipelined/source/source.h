@@ -36,8 +36,9 @@ int pl_sources_start(const struct pl_sources_config *config, struct pl_sources *
 /* Makes the thread end soon: stops pl-git and what it reads; a transaction that has begun is completed. Does not block.
  * NULL is allowed. */
 void pl_sources_drain(struct pl_sources *s);
-/* True if the thread has ended, which may need the event loop until then. NULL: true. */
-bool pl_sources_drained(struct pl_sources *s);
+/* Waits up to `ms` milliseconds for the end of the thread, which may need the event loop until then. True if it has ended,
+ * or `s` is NULL. */
+bool pl_sources_drained(struct pl_sources *s, int64_t ms);
 /* Waits for the end of the thread and frees the sources. NULL is allowed. Returns NULL. */
 struct pl_sources *pl_sources_destroy(struct pl_sources *s);
 

@@ -62,6 +62,8 @@ struct file {
     json_t *line;
     const char *path, *kind;
     uint64_t len, left; /* bytes of the file, and those not yet read */
+    uint64_t n, sum;    /* files so far, and their bytes */
+    uint64_t n_max, sum_max;
     bool lfs;
     struct pl_git_child *git;
 };
@@ -73,16 +75,17 @@ static int next_file(struct pl_source_commit *c, struct file *f, struct pl_err *
     int lfs = 0, r;
 
     json_decref(f->line);
-    *f = (struct file){.git = c->git};
+    *f = (struct file){.git = c->git, .n = f->n + 1, .sum = f->sum, .n_max = f->n_max, .sum_max = f->sum_max};
     r = pl_git_child_line(c->git, &f->line, err);
     if (r < 0 || json_object_get(f->line, "done"))
         return r;
     if (json_unpack(f->line, "{s:s, s:s, s:I, s:b}", "path", &f->path, "kind", &f->kind, "len", &len, "lfs", &lfs) < 0 ||
-        len < 0) {
+        len < 0 || f->n > f->n_max || (uint64_t)len > f->sum_max - f->sum) { /* it has these bounds, too, but is not trusted */
         pl_git_child_drop(c->git);
         return pl_err_set(err, PL_EIO, "pl-git sent no answer");
     }
     f->len = f->left = (uint64_t)len;
+    f->sum += f->len;
     f->lfs = lfs;
     return 1;
 }
@@ -127,15 +130,21 @@ static int warn(struct pl_source_commit *c, struct pl_err *err, const char *form
 /* Adds a draft with the document of `len` bytes at `from`. */
 static int add_draft(struct pl_source_commit *c, const char *path, const char *text, size_t from, size_t len, struct pl_err *err)
 {
-    struct pl_source_draft *more = realloc(c->drafts, (c->n + 1) * sizeof *more), *d;
+    struct pl_source_draft *more, *d;
     int r;
 
+    if (c->n == PL_SOURCE_FILES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "%s: the commit has more than %u specs", path, PL_SOURCE_FILES_MAX);
+    more = realloc(c->drafts, (c->n + 1) * sizeof *more);
     if (!more)
         return pl_err_nomem(err);
     c->drafts = more;
     d = &more[c->n++];
     *d = (struct pl_source_draft){.path = strdup(path)};
     r = d->path ? pl_spec_document_text(text, from, len, &d->text, err) : pl_err_nomem(err);
+    c->bytes += d->text.len;
+    if (r == 0 && c->bytes > 2 * (uint64_t)PL_SOURCE_BYTES_MAX) /* each keeps its column, by blanks before it */
+        r = pl_err_set(err, PL_ELIMIT, "%s: begin each spec on a line of its own", path);
     return r < 0 ? r : pl_buf_str(&d->text) ? 0 : pl_err_nomem(err);
 }
 
@@ -161,7 +170,7 @@ static int add_file(struct pl_source_commit *c, struct file *f, struct pl_err *e
 
 static int read_specs(struct pl_source_commit *c, struct pl_err *err)
 {
-    struct file f = {0};
+    struct file f = {.n_max = PL_SOURCE_FILES_MAX, .sum_max = PL_SOURCE_BYTES_MAX};
     int r = ask_files(c, "", c->path, json_array(), false, PL_SOURCE_FILES_MAX, PL_SOURCE_BYTES_MAX, err);
 
     while (r == 0 && (r = next_file(c, &f, err)) > 0)
@@ -362,7 +371,7 @@ static int store_folder(struct pl_source_commit *c, const char *folder, const st
     struct pl_node_sink nodes;
     struct pl_pack_sink sink;
     struct pl_store *store;
-    struct file f = {0};
+    struct file f = {.n_max = PL_CODE_FILES_MAX, .sum_max = PL_CODE_BYTES_MAX};
     int r = pl_project_stores_get(c->host->stores, c->project, &store, err);
 
     for (size_t i = 0; i < stage->n_code_files; i++)
@@ -517,9 +526,16 @@ int pl_source_commit_read(struct pl_source_commit *c, struct pl_err *err)
 int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *ret, struct pl_err *err)
 {
     _cleanup_free_ struct pl_pipeline_args **pipelines = calloc(c->n + 1, sizeof *pipelines);
+    bool changed = false;
     int r;
 
-    *ret = (struct pl_source_apply){.name = c->source, .commit = c->id, .pipelines = pipelines, .n = c->n, .dry_run = c->dry_run};
+    *ret = (struct pl_source_apply){.name = c->source,
+                                    .project = c->project,
+                                    .commit = c->id,
+                                    .asked = c->asked,
+                                    .pipelines = pipelines,
+                                    .n = c->n,
+                                    .dry_run = c->dry_run};
     if (!pipelines)
         return pl_err_nomem(err);
     for (size_t i = 0; i < c->n; i++)
@@ -530,12 +546,18 @@ int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *r
         return 0; /* rolled back, as it must be */
     if (r < 0)
         return ret->failed < c->n ? pl_err_wrap(err, r, "%s", c->drafts[ret->failed].path) : r;
-    for (size_t i = 0; i < c->n; i++)
-        if (c->drafts[i].draft.args.changed) {
-            c->host->pipelines_changed(c->host->engine, ret->run);
-            break;
-        }
-    return 0;
+    r = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct pl_pipeline_args *args = &c->drafts[i].draft.args;
+
+        changed = changed || args->changed;
+        if (args->skipped && r == 0)
+            r = warn(c, err, "%s: pipeline \"%s\" was detached and is set by hand: delete the pipeline to have it set again",
+                     c->drafts[i].path, args->spec->pipeline);
+    }
+    if (changed)
+        c->host->pipelines_changed(c->host->engine, ret->run);
+    return r;
 }
 
 json_t *pl_source_commit_changes(struct pl_source_commit *c)
@@ -561,6 +583,7 @@ json_t *pl_source_commit_names(const struct pl_source_commit *c)
     json_t *names = json_array();
 
     for (size_t i = 0; i < c->n; i++)
-        json_array_append_new(names, json_string(c->drafts[i].outline->pipeline));
+        if (!c->drafts[i].draft.args.skipped)
+            json_array_append_new(names, json_string(c->drafts[i].outline->pipeline));
     return names;
 }

@@ -20,9 +20,11 @@ struct pl_source_commit {
     const char *author, *message;
     int64_t at_s;
     bool dry_run; /* store nothing but code folders */
+    bool asked;   /* the look was asked for, so that a paused source is no error */
 
     struct pl_source_draft *drafts; /* in the order in which they must be set */
     size_t n;
+    uint64_t bytes;            /* of all specs, as drafts */
     json_t *warnings;          /* texts */
     json_t *errors;            /* texts: all mistakes of the first spec that has some */
     struct pl_store_hold hold; /* garbage collection keeps what is stored until the transaction refers to it */
@@ -40,6 +42,6 @@ PL_MUST_CHECK
 int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *ret, struct pl_err *err);
 /* After a dry run, returns what applying would do, [{"pipeline", "path", "change", "stages"}], a new reference. */
 json_t *pl_source_commit_changes(struct pl_source_commit *c);
-/* Returns the names of the commit's pipelines, a new reference. */
+/* After applying, returns the names of the pipelines that the commit sets, a new reference. */
 json_t *pl_source_commit_names(const struct pl_source_commit *c);
 void pl_source_commit_finish(struct pl_source_commit *c);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import time
 
@@ -56,7 +57,7 @@ def spec(name, *stages, **more):
     return {"pipeline": name, "repos": {"in": {}}, "stages": list(stages), **more}
 
 
-def copy(name="copy", repo="in", run="cat $PL_IN/* >$PL_OUT/all", **more):
+def copy(name="copy", repo="in", **more):
     return {"name": name, "input": {"repo": repo, "name": "x", "glob": "/"}, "script": "cat $x/* >$PL_OUT/all", **more}
 
 
@@ -149,7 +150,7 @@ def test_an_invalid_commit_changes_nothing_and_says_where_it_is_wrong(daemon, gi
     assert len(source["errors"]) > 1 and "stages[1]" in source["errors"][1]
     assert set(pipelines(daemon)) == {"p"} and pipelines(daemon)["p"]["version"] == 1
     assert "invalid" in daemon.ctl("list", "source").out
-    git.write("pipelines/p.json", spec("p", copy(run=["true"]))).push("Mend it")
+    git.write("pipelines/p.json", spec("p", copy(workers=2))).push("Mend it")
     sync(daemon)
     assert source_of(daemon)["state"] == "following" and set(pipelines(daemon)) == {"p", "new"}
 
@@ -230,6 +231,39 @@ def test_a_pipeline_of_a_source_is_set_by_hand_only_when_it_is_detached(daemon, 
     assert refused.code == CONFLICT and "remove its file from the repository first" in refused.err
     daemon.ctl("update", "pipeline", "-f", by_hand, "--detach", "--yes")
     assert pipelines(daemon)["p"]["source"] == "" and "origin" not in daemon.get("/pipelines/default/p")
+    git.write("pipelines/p.json", spec("p", copy("theirs"))).write("pipelines/q.json", spec("q", copy("other"))).push()
+    assert "pipeline \"p\" was detached and is set by hand" in sync(daemon).out
+    daemon.ctl("update", "pipeline", "-f", daemon.write("p.json", json.dumps(spec("p", copy("mine", workers=2)))), "--yes")
+    assert daemon.stop() == 0
+    daemon.start()
+    sync(daemon)
+    assert pipelines(daemon)["p"]["version"] == 3 and [s["name"] for s in pipelines(daemon)["p"]["stages"]] == ["mine"]
+    daemon.ctl("delete", "pipeline", "p")
+    sync(daemon)
+    assert [s["name"] for s in pipelines(daemon)["p"]["stages"]] == ["theirs"]
+
+
+def test_a_pipeline_is_not_deleted_while_a_commit_that_is_refused_hides_its_file(daemon, git):
+    good = git.write("pipelines/p.json", spec("p", copy())).push("Good")
+    follow(daemon, git)
+    git.write("pipelines/p.json", "{").push("Bad")
+    sync(daemon, ok=False)
+    assert "remove its file" in daemon.ctl("delete", "pipeline", "p", ok=False).err
+    git("reset", "-q", "--hard", good)
+    git("push", "-q", "--force", "origin", f"{good}:refs/heads/main")
+    sync(daemon)
+    source = source_of(daemon)
+    assert (source["state"], source["subject"], source["commit"], "errors" in source) == ("following", "Good", good, False)
+
+
+def test_a_project_with_a_source_is_not_deleted(daemon, git):
+    git.push()
+    daemon.project("a")
+    daemon.ctl("create", "source", "s", "--git", git.bare, "--project", "a", ok=False)
+    refused = daemon.ctl("delete", "project", "a", ok=False)
+    assert refused.code == CONFLICT and "still has 1 sources" in refused.err
+    daemon.ctl("delete", "source", "s")
+    daemon.ctl("delete", "project", "a")
 
 
 def test_pipelines_stay_when_their_source_goes_and_can_be_taken_over(daemon, git):
@@ -256,7 +290,8 @@ def test_a_renamed_file_is_no_deletion_and_a_removed_one_leaves_its_pipeline(dae
     (git.clone / "pipelines/p.json").rename(git.clone / "pipelines/renamed.json")
     git.push()
     sync(daemon)
-    assert pipelines(daemon)["p"]["version"] == 1 and source_of(daemon)["warnings"] == []
+    assert pipelines(daemon)["p"]["version"] == 2 and source_of(daemon)["warnings"] == [] and daemon.get("/runs")["runs"] == []
+    assert daemon.get("/pipelines/default/p")["origin"]["path"] == "pipelines/renamed.json"
     (git.clone / "pipelines/renamed.json").unlink()
     git.push()
     assert "pipeline \"p\" is in no file any more" in sync(daemon).out
@@ -294,6 +329,21 @@ def test_a_repository_that_goes_and_comes_back(daemon, git):
     (git.bare.parent / "away").rename(git.bare)
     sync(daemon)
     assert source_of(daemon)["state"] == "following" and source_of(daemon)["error"] == ""
+
+
+def test_a_damaged_copy_is_fetched_anew(daemon, git):
+    sha = git.write("pipelines/p.json", spec("p", copy())).push()
+    follow(daemon, git)
+    copied = pathlib.Path(daemon.dir) / "cache/git/team.git"
+    (copied / "refs/pipelined/tip.lock").write_text("")
+    sync(daemon)
+    for file in (copied / "objects").rglob("*.pack"):
+        file.chmod(0o600)
+        file.write_bytes(b"")
+    assert sync(daemon).out.startswith(f"source team is at {sha[:12]}")
+    shutil.rmtree(copied)
+    sync(daemon)
+    assert source_of(daemon)["state"] == "following"
 
 
 def test_an_empty_repository_is_said(daemon, git):
@@ -335,6 +385,26 @@ def test_trees_that_are_no_specs(daemon, git, entries, why):
     assert pipelines(daemon) == {}
 
 
+def test_a_tree_of_the_same_trees_and_a_file_of_many_specs_end_soon(daemon, git):
+    git.push()
+    tree = git("mktree", input=b"100644 blob " + git("hash-object", "-w", "--stdin", input=b"x").encode() + b"\tx\n")
+    for _ in range(9):
+        tree = git("mktree", input=b"".join(b"040000 tree %s\t%d\n" % (tree.encode(), i) for i in range(10)))
+    git("push", "-q", "--force", "origin", git("commit-tree", tree, "-m", "bomb") + ":refs/heads/main")
+    assert "more than 1000000 files and folders" in follow(daemon, git, "team", "--path", "**/*.json", ok=False).err
+    git.write("pipelines/all.json", "{}" * 5000).push("many", "--force")
+    daemon.ctl("update", "source", "team", "--path", "pipelines/*.json")
+    assert "more than 1000 specs" in sync(daemon, ok=False).err
+
+
+def test_a_commit_at_the_end_of_time(daemon, git):
+    git.write("pipelines/p.json", spec("p", copy()))
+    git.env |= {"GIT_COMMITTER_DATE": "@99999999999999 +0000", "GIT_AUTHOR_DATE": "@99999999999999 +0000"}
+    git.push()
+    follow(daemon, git)
+    assert source_of(daemon)["at"] == 253402300799000000
+
+
 @pytest.mark.parametrize("link, why", [(b"../../../../etc/passwd", "leads out of the code folder"), (b"/etc/passwd", "leads out of the code folder")])
 def test_links_in_code_stay_inside(daemon, git, link, why):
     git.write("pipelines/p.json", spec("p", copy(code="code"))).write("pipelines/code/x", "x")
@@ -370,6 +440,12 @@ def test_local_repositories_lie_where_the_operator_allows_them(make_daemon, git,
     os.symlink(outside.bare, git.bare.parent / "link.git")
     refused = inside.ctl("create", "source", "x", "--git", git.bare.parent / "link.git", ok=False)
     assert "does not lie in" in refused.err
+    texts = {inside.ctl("create", "source", "x", "--git", path, ok=False).err.replace(path, "") for path in ("/etc/passwd", "/etc/none")}
+    assert len(texts) == 1
+    (tmp_path / "file").write_text("")
+    broken = make_daemon("--git-local-folders", tmp_path / "file").start(expect_failure=True)
+    assert "is not a folder" in broken.log()
+    broken.process = None
     broken = make_daemon("--git-local-folders", tmp_path).start(expect_failure=True)
     assert "lies in or above the daemon's data folder" in broken.log()
     broken.process = None
@@ -440,6 +516,9 @@ def test_a_paused_source_is_looked_at_only_on_request(daemon, git):
     follow(daemon, git)
     daemon.ctl("pause", "source", "team")
     assert source_of(daemon)["state"] == "paused"
+    git.write("pipelines/r.json", spec("r", copy("third"))).push()
+    sync(daemon)
+    assert "r" in pipelines(daemon)
     git.write("pipelines/q.json", spec("q", copy("other"))).push()
     daemon.ctl("resume", "source", "team")
     wait_until(lambda: "q" in pipelines(daemon), "the new pipeline")

@@ -73,7 +73,7 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
     json_object_set_new(out, "mem_peak", num(ms, "max_rss_kb") > 0 ? json_integer(num(ms, "max_rss_kb") * 1024) : json_null());
     if (*pl_col_text(rows, 19))
         json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
-    if (json_object_size(origin))
+    if (json_object_get(origin, "source"))
         json_object_set(out, "origin", origin);
     if (whole) {
         json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));

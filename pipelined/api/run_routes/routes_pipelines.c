@@ -205,7 +205,7 @@ static int find_spec(struct pl_conn *c, int64_t id, struct pl_hash *ret, json_t 
     *ret = pl_col_hash(&rows, 0);
     json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
     origin = pl_col_json(&rows, 2);
-    if (json_object_size(origin))
+    if (json_object_get(origin, "source"))
         json_object_set(out, "origin", origin);
     json_decref(origin);
     return 1;

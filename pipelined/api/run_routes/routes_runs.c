@@ -21,7 +21,6 @@
 #define RUN_COLUMNS                                                                                                              \
     "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
 
-/* Lists one page of runs, newest first. */
 /* Runs of stages whose spec or code came from the git commit ?4, which may be the first digits of one. */
 #define OF_GIT_COMMIT                                                                                                            \
     "(SELECT j.run FROM pipeline_version v JOIN stage s ON s.pipeline = v.pipeline AND s.version = v.version"                    \
@@ -29,6 +28,7 @@
     " WHERE substr(json_extract(v.origin, '$.commit'), 1, length(?4)) = ?4"                                                      \
     " OR substr(json_extract(s.git, '$.head'), 1, length(?4)) = ?4)"
 
+/* Lists one page of runs, newest first. */
 static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -44,8 +44,8 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              "SELECT " RUN_COLUMNS ", ord FROM run WHERE ord < ?1"
-                             " AND (?2 IS NULL OR state = ?2) AND (?4 IS NULL OR id IN " OF_GIT_COMMIT ") AND " PL_RUN_SEEN
-                             " ORDER BY ord DESC LIMIT ?3",
+                             " AND (?2 IS NULL OR state = ?2) AND (nullif(?4, '') IS NULL OR id IN " OF_GIT_COMMIT
+                             ") AND " PL_RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
                              "isis", before, pl_http_query(req, "state"), (int64_t)page.limit, pl_http_query(req, "commit"));
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_run_row_json(&rows));

@@ -98,7 +98,6 @@ static int create_source(struct pl_api *a, struct pl_http_request *req, json_t *
     json_decref(args.after);
     if (r < 0)
         return r;
-    pl_sources_changed(a->config.sources);
     *ret = json_pack("{s:s, s:s, s:I}", "name", args.name, "project", args.project, "look",
                      (json_int_t)pl_sources_look(a->config.sources, args.name, false));
     return *ret ? 201 : pl_err_nomem(err);

@@ -381,7 +381,7 @@ static int add_datum(struct why *w, const struct place *at, const char *path, un
         return r;
     if (json_object_size(m.git))
         json_object_set(out, "git", m.git);
-    if (json_object_size(m.origin))
+    if (json_object_get(m.origin, "source"))
         json_object_set(out, "origin", m.origin);
     return depth < DEPTH_MAX ? add_inputs(w, &m, &key, depth, out, err) : 0;
 }

@@ -233,6 +233,9 @@ void pl_show_origin(const json_t *value, const json_t *item, char out[PL_SHOW_TE
     const char *message = pl_show_text_at(value, "message");
 
     (void)item;
+    *out = '\0';
+    if (!value)
+        return;
     snprintf(out, PL_SHOW_TEXT_MAX, "%.12s of source %s, %s: %.*s (%s)", pl_show_text_at(value, "commit"),
              pl_show_text_at(value, "source"), pl_show_text_at(value, "path"), (int)strcspn(message, "\n"), message,
              pl_show_text_at(value, "author"));

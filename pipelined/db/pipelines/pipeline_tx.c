@@ -71,6 +71,7 @@ void pl_pipeline_args_finish(struct pl_pipeline_args *a)
     json_decref(TAKE_PTR(a->records));
     json_decref(TAKE_PTR(a->texts));
     json_decref(TAKE_PTR(a->changes));
+    json_decref(TAKE_PTR(a->kept_origin));
 }
 
 /* ---- repos ---- */
@@ -339,7 +340,7 @@ static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, str
                                  a->spec->pipeline, "version", (json_int_t)a->version, "user_spec",
                                  pl_hash_hex(&a->user_spec, user), "effective_spec", pl_hash_hex(&a->effective_spec, effective),
                                  "filename", a->filename ? a->filename : "", "run", a->run, "stages", a->records, "at",
-                                 (json_int_t)pl_tx_now_us(tx), "origin", a->origin),
+                                 (json_int_t)pl_tx_now_us(tx), "origin", a->origin ? a->origin : a->kept_origin),
                        err);
 
     return r < 0 ? r
@@ -349,24 +350,31 @@ static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, str
                                err);
 }
 
-/* Checks that the existing pipeline, which follows the source `source` ("" = none), may be set from a->origin. A change of
- * the source is a new version even if the stages are the same. */
+/* Checks that the existing pipeline, which follows the source `source` ("" = none), may be set from a->origin. `origin`: that
+ * of its current version. A change of the file that it comes from is a new version even if the stages are the same. */
 static int check_source(struct pl_pipeline_args *a, const char *source, const json_t *origin, struct pl_err *err)
 {
-    const char *mine = pl_json_str(a->origin, "source");
+    const char *mine = pl_json_str(a->origin, "source"), *left = pl_json_str(origin, "detached");
+    int r;
 
-    if (*source && *mine && !pl_streq(source, mine))
+    if (*mine && *source && !pl_streq(source, mine))
         return pl_err_set(err, PL_EINUSE,
                           "pipeline \"%s\" is set by source \"%s\" (%s in %s), and by source \"%s\" (%s): rename one",
                           a->spec->pipeline, source, pl_json_str(origin, "path"), pl_json_str(origin, "url"), mine,
                           pl_json_str(a->origin, "path"));
     if (*source && !a->origin && !a->detach) {
-        int r = pl_err_set(err, PL_EINUSE, "pipeline \"%s\" is set by source \"%s\", from %s in %s: change it there",
-                           a->spec->pipeline, source, pl_json_str(origin, "path"), pl_json_str(origin, "url"));
-
+        r = pl_err_set(err, PL_EINUSE, "pipeline \"%s\" is set by source \"%s\", from %s in %s: change it there",
+                       a->spec->pipeline, source, pl_json_str(origin, "path"), pl_json_str(origin, "url"));
         return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --detach sets it by hand from now on");
     }
-    a->changed = !pl_streq(source, mine);
+    a->skipped = *mine && pl_streq(mine, left);
+    a->changed = !pl_streq(source, mine) || (*mine && (!pl_streq(pl_json_str(origin, "path"), pl_json_str(a->origin, "path")) ||
+                                                       !pl_streq(pl_json_str(origin, "url"), pl_json_str(a->origin, "url"))));
+    if (!*mine && (*source || *left)) {
+        json_decref(a->kept_origin);
+        a->kept_origin = json_pack("{s:s}", "detached", *source ? source : left);
+        return a->kept_origin ? 0 : pl_err_nomem(err);
+    }
     return 0;
 }
 
@@ -444,13 +452,18 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     json_decref(a->changes);
     a->changes = json_array();
-    a->changed = false;
+    a->changed = a->skipped = false;
     a->run[0] = '\0';
     a->gpu_s = 0;
     r = kept && a->changes ? 0 : pl_err_nomem(err);
     if (r == 0 && a->stands_on && !a->dry_run)
         r = pl_tx_revive(tx, a->spec->project, a->stands_on, err);
     r = r < 0 ? r : next_version(tx, a, err);
+    if (r == 0 && a->skipped) {
+        a->version--;
+        a->changed = false;
+        return 0;
+    }
     r = r < 0 ? r : stage_changes(tx, a, kept, err);
     r = r < 0 ? r : make_repos(tx, a->spec, kept, err);
     r = r < 0 ? r : check_inputs(tx, a->spec, err);

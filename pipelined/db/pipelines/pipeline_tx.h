@@ -31,7 +31,8 @@ struct pl_pipeline_args {
     /* condemned packs that contain the code or the specs; the transaction revives them; NULL = none */
     const struct pl_pack_set *stands_on;
     /* The git commit that the spec comes from: {source, url, branch, commit, path, author, message, at}; borrowed.
-     * NULL = it is set by hand, which a pipeline that follows a source refuses unless `detach`. */
+     * NULL = it is set by hand, which a pipeline that follows a source refuses unless `detach`: from then on that source
+     * leaves it alone. */
     json_t *origin;
     bool detach;
     /* Set together with others: the caller creates the run. NULL = the transaction creates it. */
@@ -44,7 +45,9 @@ struct pl_pipeline_args {
     /* highest row id of a stage at the time when no cycle was found; −1 = a cycle was found */
     int64_t newest_stage;
     /* out: */
+    bool skipped; /* it was detached from the source, and nothing was done */
     bool changed;
+    json_t *kept_origin; /* {"detached": source} of a pipeline that is set by hand; NULL = none; new reference */
     int64_t version;
     char run[PL_ID_HEX + 1]; /* id of the run; "" = no stage can run yet */
     int64_t gpu_s;           /* estimated GPU seconds (update_cost.h) */

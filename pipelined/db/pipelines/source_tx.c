@@ -131,7 +131,9 @@ int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
                             " VALUES (?1, ?2, ?3, ?4, ?5, CASE ?6 WHEN '' THEN '{}' ELSE ?6 END, ?7, ?7)"
                             " ON CONFLICT(name) DO UPDATE SET state = ?2, error = ?3,"
                             " seen = CASE ?4 WHEN '' THEN seen ELSE ?4 END, applied = CASE ?5 WHEN '' THEN applied ELSE ?5 END,"
-                            " details = CASE ?6 WHEN '' THEN details ELSE ?6 END, looked_us = ?7,"
+                            " details = CASE WHEN ?6 = '' THEN details WHEN json_type(?6, '$.pipelines') IS NULL"
+                            " THEN json_set(?6, '$.pipelines', json(coalesce(json_extract(details, '$.pipelines'), '[]')))"
+                            " ELSE ?6 END, looked_us = ?7,"
                             " changed_us = CASE ?8 WHEN 1 THEN changed_us ELSE ?7 END",
                             "ssssssii", a->name, a->state, a->error, a->seen, a->applied, details, pl_tx_now_us(tx), same);
     return r < 0 || same ? PL_MIN(r, 0) : emit_seen(tx, a, err);
@@ -156,15 +158,16 @@ static int note_left(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err 
     return r;
 }
 
-/* True if the source still is to be followed. */
-static int check_followed(struct pl_tx *tx, const char *name, struct pl_err *err)
+/* Checks that the source still is to be followed, for the same project. */
+static int check_followed(struct pl_tx *tx, const struct pl_source_apply *a, struct pl_err *err)
 {
     int64_t n = 0;
-    int r =
-        pl_sql_int(pl_tx_conn(tx), err, &n,
-                   "SELECT count(*) FROM source WHERE name = ? AND NOT coalesce(json_extract(spec, '$.paused'), 0)", "s", name);
+    int r = pl_sql_int(pl_tx_conn(tx), err, &n,
+                       "SELECT count(*) FROM source WHERE name = ? AND project = ?"
+                       " AND (? OR NOT coalesce(json_extract(spec, '$.paused'), 0))",
+                       "ssi", a->name, a->project, (int64_t)a->asked);
 
-    return r < 0 || n ? r : pl_err_set(err, PL_ECONFLICT, "source \"%s\" was deleted or paused meanwhile", name);
+    return r < 0 || n ? r : pl_err_set(err, PL_ECONFLICT, "source \"%s\" was deleted or paused meanwhile", a->name);
 }
 
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -172,7 +175,7 @@ int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_source_apply *a = arg;
     struct pl_pipeline_batch batch = {0};
     char message[PL_NAME_MAX_BYTES + 64];
-    int r = a->dry_run ? 0 : check_followed(tx, a->name, err);
+    int r = a->dry_run ? 0 : check_followed(tx, a, err);
 
     json_decref(a->left);
     a->left = json_array();

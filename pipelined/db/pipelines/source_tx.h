@@ -39,7 +39,8 @@ int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* A commit of a source on its way to the pipelines. */
 struct pl_source_apply {
-    const char *name, *commit; /* the source, and the commit with its full id */
+    const char *name, *project, *commit; /* the source, its project, and the commit with its full id */
+    bool asked;                          /* the look was asked for: a paused source is no error */
     /* one for each spec file, prepared; a pipeline comes after those whose outputs it reads */
     struct pl_pipeline_args **pipelines;
     size_t n;
@@ -49,7 +50,7 @@ struct pl_source_apply {
     char run[PL_ID_HEX + 1];
     json_t *left; /* names of pipelines that the source had set, and that no file has now; new reference */
 };
-/* Sets all pipelines of a commit, or none. arg: struct pl_source_apply. PL_ECONFLICT: the source was deleted or paused
+/* Sets all pipelines of a commit, or none. Those that were detached from the source are left alone (args.skipped). arg: struct pl_source_apply. PL_ECONFLICT: the source was deleted or paused
  * meanwhile; errors of pl_tx_pipeline_set. */
 PL_MUST_CHECK
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err);

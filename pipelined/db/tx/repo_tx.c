@@ -61,7 +61,7 @@ int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args *a = arg;
-    int64_t repos = 0, pipelines = 0;
+    int64_t repos = 0, pipelines = 0, sources = 0;
     int r = project_exists(tx, a->name, err);
 
     if (r < 0)
@@ -70,8 +70,12 @@ int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist", a->name);
     r = pl_sql_int(pl_tx_conn(tx), err, &repos, "SELECT count(*) FROM repo WHERE project = ?", "s", a->name);
     r = r < 0 ? r : pl_sql_int(pl_tx_conn(tx), err, &pipelines, "SELECT count(*) FROM pipeline WHERE project = ?", "s", a->name);
+    r = r < 0 ? r : pl_sql_int(pl_tx_conn(tx), err, &sources, "SELECT count(*) FROM source WHERE project = ?", "s", a->name);
     if (r < 0)
         return r;
+    if (sources)
+        return pl_err_set(err, PL_EINUSE, "project \"%s\" still has %lld sources: delete them first", a->name,
+                          (long long)sources);
     if (repos || pipelines)
         return pl_err_set(err, PL_EINUSE, "project \"%s\" still has %lld repos and %lld pipelines: delete them first", a->name,
                           (long long)repos, (long long)pipelines);

@@ -33,7 +33,8 @@
     X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
     X(PIPELINE, 13, "pipeline", "at effective_spec filename name origin? project run stages user_spec version",                  \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
-      "`origin`: the git commit it came from, {`source`, `url`, `branch`, `commit`, `path`, `author`, `message`, `at`}; "        \
+      "`origin`: the git commit it came from, {`source`, `url`, `branch`, `commit`, `path`, `author`, `message`, `at`}, or "     \
+      "{`detached`: source} if it is set by hand since; "                                                                        \
       "`stages`: [{`name`, `branch`, `spec`, `code_root`, `code_identity`, `git`}] in order.")                                   \
     X(PIPELINE_DELETE, 14, "pipeline_delete", "name project", "All its versions are deleted; its output repos are not.")         \
     X(DEFAULTS, 15, "defaults", "scope spec", "`scope`: `cluster` or `project/NAME`.")                                           \
