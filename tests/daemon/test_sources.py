@@ -174,21 +174,27 @@ def test_pipelines_of_one_commit_may_read_each_other(daemon, git):
     assert set(run["job"]) == {f"s{i}" for i in range(6)}
 
 
-@pytest.mark.parametrize("files, why", [
+REFUSED_COMMITS = [
     ({"a": spec("a", copy("x", "y")), "b": spec("b", copy("y", "x"))}, "read each other's outputs in a circle"),
     ({"a": spec("a", copy()), "b": spec("a", copy("other"))}, "pipelines/b.json: pipeline \"a\" is also in pipelines/a.json"),
     ({"a": spec("a", copy()), "b": spec("b", copy())}, "pipelines/b.json: stage \"copy\" is also in pipelines/a.json"),
     ({"a": spec("a", copy(), project="other")}, "\"project\": \"other\" is not accepted: source \"team\" sets pipelines of project \"default\""),
     ({"a": spec("a", copy(code="code"))}, "the commit has no folder pipelines/code"),
     ({"a": spec("a", copy(), defaults={"colour": "red"})}, "pipelines/a.json:"),
-    ({}, "no file of the commit matches \"pipelines/**/*.json\" (path)")])
-def test_commits_that_are_refused_whole(daemon, git, files, why):
-    for name, content in files.items():
-        git.write(f"pipelines/{name}.json", content)
+    ({}, "no file of the commit matches \"pipelines/**/*.json\" (path)")]
+
+
+def test_commits_that_are_refused_whole(daemon, git):
     git.push()
-    refused = follow(daemon, git, ok=False)
-    assert refused.code == INVALID and why in refused.err, refused.err
-    assert pipelines(daemon) == {} and source_of(daemon)["state"] == "invalid"
+    follow(daemon, git, ok=False)
+    for files, why in REFUSED_COMMITS:
+        git("rm", "-q", "-r", "--ignore-unmatch", ".")
+        for name, content in files.items():
+            git.write(f"pipelines/{name}.json", content)
+        git.push()
+        refused = sync(daemon, ok=False)
+        assert refused.code == INVALID and why in refused.err, (why, refused.err)
+        assert pipelines(daemon) == {} and source_of(daemon)["state"] == "invalid"
 
 
 def test_diff_says_what_a_sync_would_do_and_changes_nothing(daemon, git):
@@ -367,7 +373,7 @@ def raw_tree(git, *entries):
 GOOD = json.dumps(spec("p", copy())).encode()
 
 
-@pytest.mark.parametrize("entries, why", [
+REFUSED_TREES = [
     ([(b"120000", b"p.json", b"/etc/passwd")], "p.json: is a symbolic link"),
     ([(b"100644", b"\xff\xfe.json", GOOD)], "no file of the commit matches"),
     ([(b"100644", b"p.json", json.dumps(spec("p", copy(code="."))).encode()), (b"100644", b"\xff\xfe", b"")], "the name is not UTF-8"),
@@ -376,13 +382,17 @@ GOOD = json.dumps(spec("p", copy())).encode()
     ([(b"100644", b"p.json", b"\0\0")], "p.json: holds a NUL byte"),
     ([(b"100644", b"p.json", b"\xff\xff")], "p.json: is not UTF-8"),
     ([(b"160000", b"p.json", "1" * 40)], "no file of the commit matches"),
-    ([(b"100644", b"%d.json" % i, b"{}") for i in range(1001)], "more than 1000 files match")])
-def test_trees_that_are_no_specs(daemon, git, entries, why):
+    ([(b"100644", b"%d.json" % i, b"{}") for i in range(1001)], "more than 1000 files match")]
+
+
+def test_trees_that_are_no_specs(daemon, git):
     git.push()
-    raw_tree(git, *entries)
-    refused = follow(daemon, git, "team", "--path", "*.json", ok=False)
-    assert why in refused.err, refused.err
-    assert pipelines(daemon) == {}
+    follow(daemon, git, "team", "--path", "*.json", ok=False)
+    for entries, why in REFUSED_TREES:
+        raw_tree(git, *entries)
+        refused = sync(daemon, ok=False)
+        assert why in refused.err, (why, refused.err)
+        assert pipelines(daemon) == {}
 
 
 def test_a_tree_of_the_same_trees_and_a_file_of_many_specs_end_soon(daemon, git):
@@ -405,16 +415,17 @@ def test_a_commit_at_the_end_of_time(daemon, git):
     assert source_of(daemon)["at"] == 253402300799000000
 
 
-@pytest.mark.parametrize("link, why", [(b"../../../../etc/passwd", "leads out of the code folder"), (b"/etc/passwd", "leads out of the code folder")])
-def test_links_in_code_stay_inside(daemon, git, link, why):
+def test_links_in_code_stay_inside(daemon, git):
     git.write("pipelines/p.json", spec("p", copy(code="code"))).write("pipelines/code/x", "x")
-    os.symlink(link, git.clone / "pipelines/code/link")
+    link = git.clone / "pipelines/code/link"
+    os.symlink("/etc/passwd", link)
     git.push()
-    assert why in follow(daemon, git, ok=False).err
-    (git.clone / "pipelines/code/link").unlink()
-    os.symlink("x", git.clone / "pipelines/code/link")
-    git.push()
-    sync(daemon)
+    assert "leads out of the code folder" in follow(daemon, git, ok=False).err
+    for target, why in (("../../../../etc/passwd", "leads out of the code folder"), ("x", "")):
+        link.unlink()
+        os.symlink(target, link)
+        git.push()
+        assert why in sync(daemon, ok=not why).err
     assert "p" in pipelines(daemon)
 
 
@@ -586,7 +597,7 @@ def shape(daemon):
     return out
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_sequence_of_pushes_ends_where_the_last_one_alone_does(make_daemon, git, seed):
     draw = random.Random(seed)
     followed = make_daemon("--git-local-folders", git.bare.parent).start()
