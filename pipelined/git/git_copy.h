@@ -7,7 +7,7 @@
 #define PL_GIT_PACK_BYTES_MAX (4ull << 30)   /* received by one fetch */
 #define PL_GIT_FILE_BYTES_MAX (256ull << 20) /* of one file */
 #define PL_GIT_DEPTH_MAX      256u           /* folders in folders */
-#define PL_GIT_ENTRIES_MAX    1000000u       /* files and folders that one reading looks at */
+#define PL_GIT_ENTRIES_MAX    300000u        /* files and folders that one reading looks at */
 #define PL_GIT_MESSAGE_BYTES  4096u
 
 /* A commit. */

@@ -127,19 +127,33 @@ static int warn(struct pl_source_commit *c, struct pl_err *err, const char *form
 
 /* ---- the first pass: texts and outlines ---- */
 
-/* Adds a draft with the document of `len` bytes at `from`. */
-static int add_draft(struct pl_source_commit *c, const char *path, const char *text, size_t from, size_t len, struct pl_err *err)
+/* Makes room for one more draft. A draft is large: it has room for the mistakes of its spec. */
+static int make_room(struct pl_source_commit *c, const char *path, struct pl_err *err)
 {
-    struct pl_source_draft *more, *d;
-    int r;
+    const size_t cap = PL_MIN(c->cap ? 2 * c->cap : 8, (size_t)PL_SOURCE_FILES_MAX);
+    struct pl_source_draft *more;
 
+    if (c->n < c->cap)
+        return 0;
     if (c->n == PL_SOURCE_FILES_MAX)
         return pl_err_set(err, PL_ELIMIT, "%s: the commit has more than %u specs", path, PL_SOURCE_FILES_MAX);
-    more = realloc(c->drafts, (c->n + 1) * sizeof *more);
+    more = realloc(c->drafts, cap * sizeof *more);
     if (!more)
         return pl_err_nomem(err);
     c->drafts = more;
-    d = &more[c->n++];
+    c->cap = cap;
+    return 0;
+}
+
+/* Adds a draft with the document of `len` bytes at `from`. */
+static int add_draft(struct pl_source_commit *c, const char *path, const char *text, size_t from, size_t len, struct pl_err *err)
+{
+    struct pl_source_draft *d;
+    int r = make_room(c, path, err);
+
+    if (r < 0)
+        return r;
+    d = &c->drafts[c->n++];
     *d = (struct pl_source_draft){.path = strdup(path)};
     r = d->path ? pl_spec_document_text(text, from, len, &d->text, err) : pl_err_nomem(err);
     c->bytes += d->text.len;

@@ -23,11 +23,11 @@ struct pl_source_commit {
     bool asked;   /* the look was asked for, so that a paused source is no error */
 
     struct pl_source_draft *drafts; /* in the order in which they must be set */
-    size_t n;
-    uint64_t bytes;            /* of all specs, as drafts */
-    json_t *warnings;          /* texts */
-    json_t *errors;            /* texts: all mistakes of the first spec that has some */
-    struct pl_store_hold hold; /* garbage collection keeps what is stored until the transaction refers to it */
+    size_t n, cap;                  /* drafts, and room for them */
+    uint64_t bytes;                 /* of all specs, as drafts */
+    json_t *warnings;               /* texts */
+    json_t *errors;                 /* texts: all mistakes of the first spec that has some */
+    struct pl_store_hold hold;      /* garbage collection keeps what is stored until the transaction refers to it */
 };
 
 /* Reads the spec files, checks all of them, stores code folders and specs, and prepares the transaction. On an error
