@@ -243,10 +243,10 @@ struct look {
     bool asked;   /* it was asked for, not only due */
     bool afresh;  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
     bool changed; /* its settings changed: another repository or branch has nothing in common with the tip before */
-    char *state, *error, *seen, *applied; /* of the look before, "" = none */
-    bool compare;                         /* only find out what the tip's commit would change */
-    json_t *compared;                     /* the result of that */
-    json_t *tip;                          /* {id, author, message, at, forced} */
+    char *error, *seen, *applied; /* of the look before, "" = none */
+    bool compare;                 /* only find out what the tip's commit would change */
+    json_t *compared;             /* the result of that */
+    json_t *tip;                  /* {id, author, message, at, forced} */
 };
 
 /* Drops what was found, so that the look can begin again. */
@@ -254,7 +254,6 @@ static void forget_look(struct look *l)
 {
     json_decref(TAKE_PTR(l->tip));
     json_decref(TAKE_PTR(l->compared));
-    free(TAKE_PTR(l->state));
     free(TAKE_PTR(l->error));
     free(TAKE_PTR(l->seen));
     free(TAKE_PTR(l->applied));
@@ -271,17 +270,15 @@ static int read_state(struct look *l, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->s->host->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r =
-        pl_sql_query(rd.conn, err, &rows, "SELECT state, seen, applied, error FROM source_state WHERE name = ?", "s", l->name);
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT seen, applied, error FROM source_state WHERE name = ?", "s", l->name);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r < 0)
         return r;
-    l->state = strdup(r > 0 ? pl_col_text(&rows, 0) : "");
-    l->seen = strdup(r > 0 ? pl_col_text(&rows, 1) : "");
-    l->applied = strdup(r > 0 ? pl_col_text(&rows, 2) : "");
-    l->error = strdup(r > 0 ? pl_col_text(&rows, 3) : "");
-    return l->state && l->error && l->seen && l->applied ? 0 : pl_err_nomem(err);
+    l->seen = strdup(r > 0 ? pl_col_text(&rows, 0) : "");
+    l->applied = strdup(r > 0 ? pl_col_text(&rows, 1) : "");
+    l->error = strdup(r > 0 ? pl_col_text(&rows, 2) : "");
+    return l->error && l->seen && l->applied ? 0 : pl_err_nomem(err);
 }
 
 static int ask_tip(struct look *l, struct pl_err *err)
@@ -445,7 +442,7 @@ static bool look(struct look *l)
 static void look_at(struct pl_sources *s, struct one *o)
 {
     _cleanup_(look_finish) struct look l = {.s = s,
-                                            .settings = json_incref(o->settings),
+                                            .settings = json_deep_copy(o->settings),
                                             .compare = o->compare && !o->apply,
                                             .asked = o->apply || o->compare,
                                             .afresh = o->changed || o->apply,

@@ -47,16 +47,6 @@ void pl_source_commit_finish(struct pl_source_commit *c)
 
 /* ---- files of the commit ---- */
 
-static int ask_files(struct pl_source_commit *c, const char *folder, const char *glob, json_t *files, bool ignore, uint64_t n_max,
-                     uint64_t len_max, struct pl_err *err)
-{
-    return pl_git_child_ask(c->git,
-                            json_pack("{s:s, s:s, s:s, s:s, s:s*, s:o, s:b, s:I, s:I}", "do", "read", "copy", c->source, "commit",
-                                      c->id, "folder", folder, "glob", glob, "files", files, "ignore", (int)ignore, "n_max",
-                                      (json_int_t)n_max, "len_max", (json_int_t)len_max),
-                            PL_GIT_READ_MS, err);
-}
-
 /* The next file of an answer, whose bytes follow. */
 struct file {
     json_t *line;
@@ -67,6 +57,17 @@ struct file {
     bool lfs;
     struct pl_git_child *git;
 };
+
+/* Asks for files of the commit, at most f->n_max of f->sum_max bytes together. Takes `files`. */
+static int ask_files(struct pl_source_commit *c, const char *folder, const char *glob, json_t *files, bool ignore,
+                     const struct file *f, struct pl_err *err)
+{
+    return pl_git_child_ask(c->git,
+                            json_pack("{s:s, s:s, s:s, s:s, s:s*, s:o, s:b, s:I, s:I}", "do", "read", "copy", c->source, "commit",
+                                      c->id, "folder", folder, "glob", glob, "files", files, "ignore", (int)ignore, "n_max",
+                                      (json_int_t)f->n_max, "len_max", (json_int_t)f->sum_max),
+                            PL_GIT_READ_MS, err);
+}
 
 /* Receives the head of the next file. Returns 1, or 0 after the last. */
 static int next_file(struct pl_source_commit *c, struct file *f, struct pl_err *err)
@@ -185,7 +186,7 @@ static int add_file(struct pl_source_commit *c, struct file *f, struct pl_err *e
 static int read_specs(struct pl_source_commit *c, struct pl_err *err)
 {
     struct file f = {.n_max = PL_SOURCE_FILES_MAX, .sum_max = PL_SOURCE_BYTES_MAX};
-    int r = ask_files(c, "", c->path, json_array(), false, PL_SOURCE_FILES_MAX, PL_SOURCE_BYTES_MAX, err);
+    int r = ask_files(c, "", c->path, json_array(), false, &f, err);
 
     while (r == 0 && (r = next_file(c, &f, err)) > 0)
         r = add_file(c, &f, err);
@@ -402,7 +403,7 @@ static int store_folder(struct pl_source_commit *c, const char *folder, const st
     r = r < 0 ? r : pl_tree_builder_create(&nodes, &builder, err);
     t.builder = builder;
     if (r == 0)
-        r = ask_files(c, folder, NULL, files, true, PL_CODE_FILES_MAX, PL_CODE_BYTES_MAX, err);
+        r = ask_files(c, folder, NULL, files, true, &f, err);
     else
         json_decref(files);
     while (r == 0 && (r = next_file(c, &f, err)) > 0)

@@ -120,24 +120,10 @@ static int update_secret(struct pl_cli *c, struct pl_err *err)
     return set_secret(c, true, err);
 }
 
-static void show_keys(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
-{
-    size_t n = 0, i;
-    const json_t *key;
-
-    (void)item;
-    *out = '\0';
-    json_array_foreach(value, i, key)
-    {
-        if (n < PL_SHOW_TEXT_MAX - 1)
-            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "", json_string_value(key));
-    }
-}
-
 static int list_secret(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"SECRET", "name", NULL},
-                                               {"KEYS", "keys", show_keys},
+                                               {"KEYS", "keys", NULL},
                                                {"UPDATED", "updated_us", pl_show_ago}};
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/secrets?project=%s", c->project);
 

@@ -248,20 +248,6 @@ static void show_commit(const json_t *value, const json_t *item, char out[PL_SHO
     snprintf(out, PL_SHOW_TEXT_MAX, "%.12s", json_string_value(value) ? json_string_value(value) : "");
 }
 
-static void show_texts(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
-{
-    const json_t *one;
-    size_t n = 0, i;
-
-    (void)item;
-    *out = '\0';
-    json_array_foreach(value, i, one)
-    {
-        if (n < PL_SHOW_TEXT_MAX - 1)
-            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "", json_string_value(one));
-    }
-}
-
 static int list_source(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"SOURCE", "name", NULL},
@@ -286,13 +272,13 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
                                                {"interval", "interval", NULL},
                                                {"state", "state", NULL},
                                                {"error", "error", NULL},
-                                               {"errors", "errors", show_texts},
+                                               {"errors", "errors", NULL},
                                                {"commit", "commit", NULL},
                                                {"applied", "applied", NULL},
                                                {"subject", "subject", NULL},
                                                {"author", "author", NULL},
-                                               {"pipelines", "pipelines", show_texts},
-                                               {"warnings", "warnings", show_texts},
+                                               {"pipelines", "pipelines", NULL},
+                                               {"warnings", "warnings", NULL},
                                                {"looked", "looked_us", pl_show_ago},
                                                {"changed", "changed_us", pl_show_ago}};
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/sources/%s", c->args[0]);
