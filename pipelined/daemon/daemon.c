@@ -224,12 +224,12 @@ static void drained(void *arg)
 }
 
 /* Called on SIGTERM and SIGINT. The first signal starts the drain. A second signal stops the daemon at once,
- * as does the end of the drain time. */
+ * as does the end of the drain time, or any signal while a start that failed is undone. */
 static void on_signal(void *arg)
 {
     struct daemon *d = arg;
 
-    if (d->draining) {
+    if (d->draining || !d->api) {
         pl_loop_stop(d->loop);
         return;
     }

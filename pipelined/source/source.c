@@ -541,6 +541,8 @@ static void *follow(void *arg)
                 pl_log_warn("source", "the list of sources cannot be read: %s", err.msg);
             pthread_mutex_lock(&s->lock);
             s->reload = s->reload || r < 0;
+            if (s->stopping) /* it was set while the lock was free */
+                break;
         }
         o = first_due(s, &ms);
         if (o) {
