@@ -177,6 +177,16 @@ static const struct field {
     {"git.local_folders", TEXT, offsetof(struct pl_config, git_local), "", "FOLDERS",
      "Folders of this machine below which sources may follow git repositories, separated by commas. Whoever may create a source "
      "can read every repository there. Default: none."},
+    {"outbound.schemes", TEXT, offsetof(struct pl_config, outbound.schemes), "https,ssh", "SCHEMES",
+     "Schemes of addresses that the daemon may use for its users (git repositories, notifications), separated by commas: https, "
+     "ssh, http, git."},
+    {"outbound.hosts", TEXT, offsetof(struct pl_config, outbound.hosts), "*", "HOSTS",
+     "Hosts that such addresses may name, separated by commas: github.com, *.example.org; *: all."},
+    {"outbound.networks", TEXT, offsetof(struct pl_config, outbound.networks), "", "NETWORKS",
+     "Networks that such connections may go to beside public addresses, separated by commas, such as 10.0.0.0/8: a git server or "
+     "receiver of notifications in a private network. Whoever may create a source can reach all services there. Default: none."},
+    {"outbound.ca", TEXT, offsetof(struct pl_config, outbound.ca), "", "FILE",
+     "Certificates (PEM) that such connections trust beside the machine's."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
      "Lowest level that is logged: debug, info, warn, error."},
 };

@@ -42,9 +42,12 @@ struct pl_config {
     char *proxy_header;    /* header in which a proxy names the user; "" = a proxy cannot log users in */
     char *proxy_addresses; /* addresses from which that header is accepted */
     char *hosts;           /* additional names accepted in Host, separated by commas */
-    char *git_local;       /* folders below which sources may have local repositories, separated by commas */
-    char *log_level;       /* lowest level that is logged: debug, info, warn or error */
-    int64_t gpus;          /* number of GPUs to use; -1 = all that NVML finds */
+    struct {
+        char *schemes, *hosts, *networks, *ca;
+    } outbound;      /* servers that the daemon may connect to for its users (policy/outbound.h) */
+    char *git_local; /* folders below which sources may have local repositories, separated by commas */
+    char *log_level; /* lowest level that is logged: debug, info, warn or error */
+    int64_t gpus;    /* number of GPUs to use; -1 = all that NVML finds */
     int64_t linger_ms;
     int64_t drain_ms;
     int64_t checkpoint_every; /* number of log objects after which a log checkpoint is due */

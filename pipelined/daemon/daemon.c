@@ -17,6 +17,7 @@
 #include "pipelined/exec/kubernetes/kubernetes.h"
 #include "pipelined/exec/local/local.h"
 #include "pipelined/net/server/tls.h"
+#include "pipelined/policy/outbound.h"
 #include "pipelined/s3gateway/gateway/gateway.h"
 #include "pipelined/source/source.h"
 #include "storage/base/clock.h"
@@ -57,6 +58,7 @@ struct daemon {
     struct pl_engine *engine;
     struct pl_executor *executor;
     struct pl_pipeline_host pipelines; /* what setting a pipeline needs */
+    struct pl_outbound *outbound;      /* servers that may be connected to for users */
     struct pl_sources *sources;        /* the git repositories that are followed; handlers of the API use them */
     struct pl_kube_settings kube;      /* settings of pods, for --executor kubernetes */
     struct pl_api *_Atomic api;        /* the API; the database's writer thread sends events to it */
@@ -569,6 +571,18 @@ static int start_s3(struct daemon *d, struct pl_err *err)
 
 /* ---- start and stop ---- */
 
+/* Reads which servers the daemon may connect to for its users. */
+static int read_outbound(struct daemon *d, struct pl_err *err)
+{
+    const struct pl_config *c = d->config;
+    const struct pl_outbound_settings settings = {
+        .schemes = c->outbound.schemes, .hosts = c->outbound.hosts, .networks = c->outbound.networks, .ca = c->outbound.ca};
+
+    if (*c->outbound.ca && access(c->outbound.ca, R_OK) < 0)
+        return pl_err_errno(err, errno, "outbound.ca: %s", c->outbound.ca);
+    return pl_outbound_create(&settings, &d->outbound, err);
+}
+
 /* Starts following git repositories. */
 static int start_sources(struct daemon *d, struct pl_err *err)
 {
@@ -659,6 +673,7 @@ static int start(struct daemon *d, struct pl_err *err)
     split_hosts(d);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.look", on_look, d, &d->look_timer, err);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.keep", on_keep, d, &d->keep_timer, err);
+    r = r < 0 ? r : read_outbound(d, err);
     r = r < 0 ? r : start_sources(d, err);
     r = r < 0 ? r : start_api(d, err);
     r = r < 0 || !with_pods(d) ? r : pl_kube_settings_url(&d->kube, d->config, pl_api_local_url(d->api), err);
@@ -716,6 +731,7 @@ static void stop(struct daemon *d)
     }
     drain_pool(d);
     pl_sources_destroy(d->sources);
+    pl_outbound_destroy(d->outbound);
     pl_engine_detach(d->engine);
     if (d->db)
         pl_db_stop(d->db);

@@ -78,7 +78,7 @@ struct pl_engine_ops {
      * "device"?}; NULL if the scheduler does not have the job. Blocks: call it on the pool, without holding a
      * database reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
-    /* Stores, lists or removes secrets of a project (policy/project_secret.h). `ret` may be NULL if the
+    /* Stores, lists, reads or removes secrets of a project (policy/project_secret.h). `ret` may be NULL if the
      * operation has no result. Blocks: call it on the pool, without holding a database reader. */
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     /* Opens a stream of the output of one container of the stage's pods, as `container_log` of an executor

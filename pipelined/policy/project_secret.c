@@ -85,7 +85,8 @@ int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err)
 {
     int r = op->name ? pl_secret_name_check(op->name, err) : 0;
 
-    if (r < 0 || op->what == PL_SECRET_LIST || op->what == PL_SECRET_DELETE || op->what == PL_SECRET_NONE)
+    if (r < 0 || op->what == PL_SECRET_LIST || op->what == PL_SECRET_DELETE || op->what == PL_SECRET_NONE ||
+        op->what == PL_SECRET_READ)
         return r;
     return check_values(op, err);
 }

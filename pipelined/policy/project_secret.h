@@ -19,7 +19,9 @@ enum pl_secret_action {
     PL_SECRET_DELETE,
     /* Checks before a project is created that no secrets of this project name are left over. If some are left, the
      * result is PL_EINUSE with their names and the way to remove them. */
-    PL_SECRET_NONE
+    PL_SECRET_NONE,
+    /* Reads the values of a secret for the daemon's own use (git, notifications); no route offers it. */
+    PL_SECRET_READ
 };
 struct pl_secret_op {
     enum pl_secret_action what;
@@ -29,7 +31,8 @@ struct pl_secret_op {
 };
 
 /* Result of an operation, a new JSON reference: LIST: [{"name", "keys", "updated_us"}] sorted by name; DELETE of all
- * secrets: an array with one sentence about the secrets that remain; every other operation: no result. */
+ * secrets: an array with one sentence about the secrets that remain; READ: {key: base64}, which the caller erases with
+ * pl_secret_values_erase; every other operation: no result. */
 
 /* Checks the name of a secret: lower-case letters, digits, - and . under the rules of Kubernetes. Returns PL_EINVAL with
  * the error field "name". */

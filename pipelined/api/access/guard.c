@@ -3,13 +3,13 @@
 #include "pipelined/api/access/guard.h"
 
 #include "pipelined/api/access/audit.h"
+#include "pipelined/policy/network.h"
 #include "pipelined/policy/rate_limit.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/system/log_line.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,12 +26,6 @@ struct login_code {
     char user[PL_USER_MAX + 1]; /* user who requested the link */
 };
 
-/* A network prefix of `bits` bits. IPv4 addresses are mapped into ::ffff:0:0/96. */
-struct network {
-    uint8_t bytes[16];
-    unsigned bits;
-};
-
 struct pl_guard {
     struct pl_hash token; /* SHA-256 of the daemon's token */
     char *names[NAMES_MAX];
@@ -41,7 +35,7 @@ struct pl_guard {
     char public_origin[AUTHORITY_MAX];    /* origin of public_url, "https://host:port"; "" = none */
     char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url; "" = none */
     char *proxy_header;
-    struct network proxies[PL_GUARD_PROXIES_MAX];
+    struct pl_network proxies[PL_GUARD_PROXIES_MAX];
     size_t n_proxies;
     atomic_uint ports[PL_GUARD_PORTS];
     struct pl_principal *daemon; /* the principal of the daemon's token */
@@ -140,46 +134,12 @@ static int set_urls(struct pl_guard *g, const struct pl_guard_config *config, st
 
 /* ---- proxies ---- */
 
-static bool parse_address(const char *text, uint8_t out[16], bool *ret_four)
-{
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-    memcpy(out, mapped, sizeof mapped);
-    *ret_four = inet_pton(AF_INET, text, out + 12) == 1;
-    return *ret_four || inet_pton(AF_INET6, text, out) == 1;
-}
-
-/* Parses "10.0.0.7", "10.0.0.0/24" or "fd00::/8". Modifies `text`. */
-static bool parse_network(char *text, struct network *ret)
-{
-    char *slash = strchr(text, '/'), *end = NULL;
-    unsigned long bits = 0;
-    bool four;
-
-    if (slash) {
-        *slash = '\0';
-        bits = strtoul(slash + 1, &end, 10);
-    }
-    if (!parse_address(text, ret->bytes, &four) ||
-        (slash && (*end || !isdigit((unsigned char)slash[1]) || bits > (four ? 32 : 128))))
-        return false;
-    ret->bits = slash ? (unsigned)bits + (four ? 96 : 0) : 128;
-    return true;
-}
-
-static bool in_network(const struct network *n, const uint8_t address[16])
-{
-    unsigned whole = n->bits / 8, rest = n->bits % 8;
-
-    return memcmp(n->bytes, address, whole) == 0 && (rest == 0 || (n->bytes[whole] ^ address[whole]) >> (8 - rest) == 0);
-}
-
 /* Returns true if the network contains a loopback address of this machine or lies within 127.0.0.0/8. */
-static bool has_own(const struct network *n)
+static bool has_own(const struct pl_network *n)
 {
     static const uint8_t four[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, six[16] = {[15] = 1};
 
-    return in_network(n, four) || in_network(n, six) || (n->bits >= 104 && memcmp(n->bytes, four, 13) == 0);
+    return pl_network_has(n, four) || pl_network_has(n, six) || (n->bits >= 104 && memcmp(n->bytes, four, 13) == 0);
 }
 
 static void warn_of_own(const struct pl_guard *g)
@@ -207,7 +167,7 @@ static int set_proxies(struct pl_guard *g, const char *header, const char *addre
         if (g->n_proxies == PL_GUARD_PROXIES_MAX)
             return pl_err_set(err, PL_ELIMIT, "auth.proxy_addresses has more than %d entries: use networks such as 10.0.0.0/24",
                               PL_GUARD_PROXIES_MAX);
-        if (!parse_network(one, &g->proxies[g->n_proxies++]))
+        if (!pl_network_parse(one, &g->proxies[g->n_proxies++]))
             return pl_err_field(
                 err, pl_err_set(err, PL_EINVAL, "auth.proxy_addresses: \"%s\" is neither an address nor a network", one),
                 "auth.proxy_addresses");
@@ -225,12 +185,11 @@ static int set_proxies(struct pl_guard *g, const char *header, const char *addre
 static bool is_proxy(const struct pl_guard *g, const char *peer)
 {
     uint8_t address[16];
-    bool four;
 
-    if (!parse_address(peer, address, &four))
+    if (!pl_address_parse(peer, address))
         return false;
     for (size_t i = 0; i < g->n_proxies; i++)
-        if (in_network(&g->proxies[i], address))
+        if (pl_network_has(&g->proxies[i], address))
             return true;
     return false;
 }

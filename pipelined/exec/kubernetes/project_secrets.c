@@ -540,6 +540,21 @@ static int update(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     return set_keys(s, op, there, err);
 }
 
+/* Reads the values also of secrets that the daemon does not manage: the project's stages may use them, too. */
+static int read_values(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *there = NULL;
+    enum pl_secret_whose whose;
+    int r = look_at(s, op, NULL, &there, &whose, err);
+
+    if (r == PL_ENOTFOUND || (r == 0 && whose == PL_SECRET_OTHERS))
+        return no_secret(s, op, err);
+    if (r == 0 && !(*ret = json_deep_copy(json_object_get(there, "data"))))
+        r = (*ret = json_object()) ? 0 : pl_err_nomem(err);
+    pl_secret_values_erase(json_object_get(there, "data"));
+    return r;
+}
+
 static int delete_object(struct pl_project_secrets *s, const json_t *object, struct pl_err *err)
 {
     char path[PATH_BYTES];
@@ -764,6 +779,8 @@ int pl_project_secrets_carry_out(struct pl_project_secrets *s, const struct pl_s
         return r;
     case PL_SECRET_UPDATE:
         return update(s, op, err);
+    case PL_SECRET_READ:
+        return read_values(s, op, ret, err);
     default:
         return delete_one(s, op, err);
     }

@@ -187,6 +187,37 @@ static int update(const char *path, const struct pl_secret_op *op, struct pl_err
     return r < 0 ? r : write_values(path, op->values, err);
 }
 
+/* Returns {key: base64}; the bytes that were read are overwritten in memory. */
+static int read_values(const char *path, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *values = json_object();
+    char **names = NULL;
+    size_t n = 0;
+    int r = access(path, F_OK) < 0 ? no_secret(op, err) : names_in(path, false, &names, &n, err);
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_SECRET_BYTES_MAX};
+        char file[PATH_BYTES + 256], *text = NULL;
+
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        r = pl_io_read_file(file, &bytes, err);
+        r = r < 0 ? r : pl_base64_encode(bytes.data ? (const void *)bytes.data : "", bytes.len, &text, err);
+        if (r == 0 && json_object_set_new(values, names[i], json_string(text)) < 0)
+            r = pl_err_nomem(err);
+        if (bytes.data)
+            explicit_bzero(bytes.data, bytes.len);
+        if (text)
+            explicit_bzero(text, strlen(text));
+        free(text);
+    }
+    names_free(names, n);
+    if (r < 0)
+        pl_secret_values_erase(values);
+    else
+        *ret = TAKE_PTR(values);
+    return r;
+}
+
 /* Fails if an earlier project of the same name left secrets, so that a new project does not inherit them
  * unnoticed. */
 static int none(const char *path, const struct pl_secret_op *op, struct pl_err *err)
@@ -224,6 +255,8 @@ int pl_secret_files(const char *folder, const struct pl_secret_op *op, json_t **
         return create(folder, op, err);
     case PL_SECRET_UPDATE:
         return update(path, op, err);
+    case PL_SECRET_READ:
+        return read_values(path, op, ret, err);
     default:
         return op->name && access(path, F_OK) < 0 ? no_secret(op, err) : pl_io_remove_tree(path, err);
     }

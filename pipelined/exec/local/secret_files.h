@@ -7,9 +7,9 @@
 #include "pipelined/spec/spec.h"
 
 /* Carries out an operation on the secrets in `folder`. Sets `ret`, as project_secret.h says, only for
- * PL_SECRET_LIST. A PL_SECRET_DELETE of all secrets of a project does not set `ret`, because no secret
+ * PL_SECRET_LIST and PL_SECRET_READ. A PL_SECRET_DELETE of all secrets of a project does not set `ret`, because no secret
  * remains that should be reported. `op` must have passed pl_secret_op_check, and its project must be a valid
- * name. PL_EEXISTS (CREATE), PL_ENOTFOUND (UPDATE, and DELETE of one secret), PL_ELIMIT, PL_EINUSE (NONE). */
+ * name. PL_EEXISTS (CREATE), PL_ENOTFOUND (UPDATE, READ, and DELETE of one secret), PL_ELIMIT, PL_EINUSE (NONE). */
 PL_MUST_CHECK
 int pl_secret_files(const char *folder, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
 /* Checks that all secrets and keys that the stage uses exist. PL_ENOTFOUND: the error names the missing
