@@ -186,7 +186,7 @@ static const struct field {
      "Networks that such connections may go to beside public addresses, separated by commas, such as 10.0.0.0/8: a git server or "
      "receiver of notifications in a private network. Whoever may create a source can reach all services there. Default: none."},
     {"outbound.ca", TEXT, offsetof(struct pl_config, outbound.ca), "", "FILE",
-     "Certificates (PEM) that such connections trust beside the machine's."},
+     "File with the certificates (PEM) that such connections trust instead of the machine's."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
      "Lowest level that is logged: debug, info, warn, error."},
 };

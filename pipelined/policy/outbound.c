@@ -1,6 +1,7 @@
 /* outbound: lists of texts and networks, compared one by one. */
 #include "pipelined/policy/outbound.h"
 
+#include <arpa/inet.h>
 #include <strings.h>
 
 struct pl_outbound {
@@ -152,6 +153,22 @@ bool pl_outbound_allows(const struct pl_outbound *o, const struct sockaddr *addr
         if (!pl_network_parse(not_public[i], &n) || pl_network_has(&n, bytes))
             return false;
     return true;
+}
+
+int pl_outbound_may_connect(const void *self, const struct sockaddr *address, struct pl_err *err)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    uint8_t bytes[16];
+
+    if (pl_outbound_allows(self, address))
+        return 0;
+    if (pl_address_of(address, bytes))
+        (void)inet_ntop(address->sa_family == AF_INET ? AF_INET : AF_INET6, address->sa_family == AF_INET ? bytes + 12 : bytes,
+                        text, sizeof text);
+    return pl_err_set(err, PL_EFORBIDDEN,
+                      "connections to %s are not allowed: the address is not public, and the daemon's setting outbound.networks "
+                      "does not name its network",
+                      *text ? text : "this kind of address");
 }
 
 const struct pl_outbound_settings *pl_outbound_settings_of(const struct pl_outbound *o)

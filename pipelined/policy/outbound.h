@@ -12,7 +12,7 @@ struct pl_outbound_settings {
     const char *schemes;  /* "https,ssh" */
     const char *hosts;    /* "*", or names separated by commas: "github.com,*.example.org" */
     const char *networks; /* networks allowed beside the public addresses: "10.0.0.0/8,fd00::/8" */
-    const char *ca;       /* file of certificates (PEM) trusted beside the machine's; "" = none */
+    const char *ca;       /* file of certificates (PEM) trusted instead of the machine's; "" = none */
 };
 
 struct pl_outbound;
@@ -29,5 +29,8 @@ int pl_outbound_check(const struct pl_outbound *o, const char *scheme, const cha
 /* True if a connection to the address is allowed: it is public, or lies in one of the networks of the settings. Call it
  * with the address that a name resolved to, when the connection is made. */
 bool pl_outbound_allows(const struct pl_outbound *o, const struct sockaddr *address);
-/* Returns the text of outbound.networks, for a process that has to keep the same rules. */
+/* The same as an error: PL_EFORBIDDEN names the address and the setting. `self`: the pl_outbound (http_io.h, may_connect). */
+PL_MUST_CHECK
+int pl_outbound_may_connect(const void *self, const struct sockaddr *address, struct pl_err *err);
+/* Returns the settings, for a process that has to keep the same rules. */
 const struct pl_outbound_settings *pl_outbound_settings_of(const struct pl_outbound *o);

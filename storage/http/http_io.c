@@ -47,6 +47,8 @@ struct pl_http_io {
     bool no_proxy, has_bundle;
     unsigned connections;
     long buffer_bytes;
+    int (*may_connect)(const void *self, const struct sockaddr *address, struct pl_err *err);
+    const void *connect_self;
     CURLM *multi;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -76,10 +78,14 @@ static void moved(struct pl_http_run *run)
 
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
-    struct pl_http_io *io = arg;
-    const int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    struct pl_http_run *run = arg;
+    struct pl_http_io *io = run->io;
+    int fd;
 
     (void)purpose;
+    if (io->may_connect != NULL && io->may_connect(io->connect_self, &a->addr, &run->x->err) < 0)
+        return CURL_SOCKET_BAD;
+    fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
     if (fd >= 0 && io->n_sockets < PL_ARRAY_SIZE(io->sockets))
         io->sockets[io->n_sockets++] = fd;
     return fd >= 0 ? fd : CURL_SOCKET_BAD;
@@ -293,7 +299,7 @@ static void set_options(struct pl_http_run *run)
     set(h, CURLOPT_WRITEDATA, run);
     set(h, CURLOPT_PRIVATE, run);
     set(h, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    set(h, CURLOPT_OPENSOCKETDATA, run->io);
+    set(h, CURLOPT_OPENSOCKETDATA, run);
     set(h, CURLOPT_CLOSESOCKETFUNCTION, on_close);
     set(h, CURLOPT_CLOSESOCKETDATA, run->io);
     if (io->ca != NULL)
@@ -424,7 +430,9 @@ static void ended(struct pl_http_run *run, CURLcode result)
 
     x->status = status_of(run);
     x->sent = x->sent || was_sent(run);
-    if (result != CURLE_OK) {
+    if (result == CURLE_OK) {
+        x->err.code = 0; /* an address that was forbidden did not matter: another one was allowed */
+    } else {
         x->status = 0;
         if (x->err.code == 0) /* otherwise a callback has set a better error */
             (void)pl_err_set(&x->err, code_of(result), "%s", why);
@@ -627,6 +635,8 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
     io->connections = PL_MAX(1u, PL_MIN(config->connections, PL_HTTP_IO_CONNECTIONS_MAX));
     io->buffer_bytes = config->buffer_bytes > 0 ? config->buffer_bytes : PL_HTTP_IO_BUFFER_BYTES;
     io->no_proxy = config->no_proxy;
+    io->may_connect = config->may_connect;
+    io->connect_self = config->connect_self;
     io->has_bundle = access(SYSTEM_BUNDLE, R_OK) == 0;
     io->ca = config->ca != NULL ? strdup(config->ca) : NULL;
     io->multi = io->curl->multi_init();

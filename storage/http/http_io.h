@@ -12,6 +12,7 @@
 #include "storage/base/buf.h"
 
 #include <stdatomic.h>
+
 #include <sys/uio.h>
 
 #define PL_HTTP_IO_CONNECTIONS_MAX 96u
@@ -24,13 +25,18 @@
  * that time count, because a Kubernetes watch may be silent for longer. */
 #define PL_HTTP_IO_DOUBT_MS 15000
 
+struct sockaddr;
 struct pl_http_io;
 
 struct pl_http_io_config {
     unsigned connections; /* maximum number of simultaneous exchanges, 1 to PL_HTTP_IO_CONNECTIONS_MAX */
     /* file with the CA certificates to trust instead of the system's; NULL = the system's */
     const char *ca;
-    bool no_proxy;     /* ignore the proxy variables of the environment */
+    bool no_proxy; /* ignore the proxy variables of the environment */
+    /* Called on the I/O thread before a connection to a resolved address, with `connect_self`; a negative result with its
+     * error forbids it, and the exchange ends with that error if no other address of the host is allowed. NULL = all are. */
+    int (*may_connect)(const void *self, const struct sockaddr *address, struct pl_err *err);
+    const void *connect_self;
     long buffer_bytes; /* per connection and direction; 0 = PL_HTTP_IO_BUFFER_BYTES */
 };
 
