@@ -44,7 +44,7 @@ struct pl_config {
     char *hosts;           /* additional names accepted in Host, separated by commas */
     struct {
         char *schemes, *hosts, *networks, *ca;
-    } outbound;      /* servers that the daemon may connect to for its users (policy/outbound.h) */
+    } outbound;      /* servers that the daemon may connect to for its users (storage/http/outbound.h) */
     char *git_local; /* folders below which sources may have local repositories, separated by commas */
     char *log_level; /* lowest level that is logged: debug, info, warn or error */
     int64_t gpus;    /* number of GPUs to use; -1 = all that NVML finds */

@@ -17,10 +17,10 @@
 #include "pipelined/exec/kubernetes/kubernetes.h"
 #include "pipelined/exec/local/local.h"
 #include "pipelined/net/server/tls.h"
-#include "pipelined/policy/outbound.h"
 #include "pipelined/s3gateway/gateway/gateway.h"
 #include "pipelined/source/source.h"
 #include "storage/base/clock.h"
+#include "storage/http/outbound.h"
 #include "storage/object/store_marker.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
@@ -587,9 +587,8 @@ static int read_outbound(struct daemon *d, struct pl_err *err)
 static int start_sources(struct daemon *d, struct pl_err *err)
 {
     const struct pl_engine_ops *engine = pl_engine_api_ops();
-    const struct pl_sources_config c = {.host = &d->pipelines,
-                                        .data_dir = d->config->data,
-                                        .local_folders = d->config->git_local};
+    const struct pl_sources_config c = {
+        .host = &d->pipelines, .data_dir = d->config->data, .local_folders = d->config->git_local, .outbound = d->outbound};
     const bool local = pl_streq(d->config->executor, "local");
 
     d->pipelines =
@@ -601,6 +600,7 @@ static int start_sources(struct daemon *d, struct pl_err *err)
                                       d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
                                   .check_stages = engine->check_stages,
                                   .pipelines_changed = engine->pipelines_changed,
+                                  .secrets = engine->secrets,
                                   .engine = d->engine};
     return pl_sources_start(&c, &d->sources, err);
 }

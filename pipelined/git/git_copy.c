@@ -63,18 +63,6 @@ int pl_git_copy_open(const char *dir, git_repository **ret, struct pl_err *err)
 
 /* ---- the tip ---- */
 
-struct fetch {
-    bool too_big;
-};
-
-static int on_progress(const git_indexer_progress *stats, void *self)
-{
-    struct fetch *f = self;
-
-    f->too_big = f->too_big || stats->received_bytes > PL_GIT_PACK_BYTES_MAX;
-    return f->too_big ? -1 : 0;
-}
-
 static int no_branch(const char *branch, const git_remote_head *const *heads, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf there = {.max = 1024};
@@ -89,14 +77,16 @@ static int no_branch(const char *branch, const git_remote_head *const *heads, si
                       shown ? pl_buf_str(&there) : "");
 }
 
-/* Finds the branch among the references of the connected remote. `name` receives its full name. */
-static int find_tip(git_remote *remote, const char *branch, char name[PL_PATH_MAX_BYTES], git_oid *ret, struct pl_err *err)
+/* Finds the branch among the references of the repository. `name` receives its full name. */
+static int find_tip(struct pl_git_remote *remote, const char *branch, char name[PL_PATH_MAX_BYTES], git_oid *ret,
+                    struct pl_err *err)
 {
     const git_remote_head **heads = NULL;
     size_t n = 0;
+    int r = pl_git_remote_list(remote, &heads, &n, err);
 
-    if (git_remote_ls(&heads, &n, remote) < 0)
-        return pl_git_fail(err, "cannot read the branches of the repository");
+    if (r < 0)
+        return r;
     if (*branch)
         snprintf(name, PL_PATH_MAX_BYTES, HEADS "%s", branch);
     for (size_t i = 0; i < n && !*branch; i++)
@@ -108,26 +98,6 @@ static int find_tip(git_remote *remote, const char *branch, char name[PL_PATH_MA
             return 0;
         }
     return no_branch(branch, (const git_remote_head *const *)heads, n, err);
-}
-
-static int fetch_branch(git_remote *remote, const char *name, struct pl_err *err)
-{
-    git_fetch_options options = GIT_FETCH_OPTIONS_INIT;
-    char spec[PL_PATH_MAX_BYTES + sizeof TIP + 2];
-    char *specs[] = {spec};
-    struct fetch f = {0};
-    int r;
-
-    snprintf(spec, sizeof spec, "+%s:%s", name, TIP);
-    options.download_tags = GIT_REMOTE_DOWNLOAD_TAGS_NONE;
-    options.update_fetchhead = 0;
-    options.callbacks.transfer_progress = on_progress;
-    options.callbacks.payload = &f;
-    r = git_remote_fetch(remote, &(git_strarray){specs, 1}, &options, NULL);
-    if (f.too_big)
-        return pl_err_set(err, PL_ETOOBIG, "the repository sends more than %llu GiB in one fetch",
-                          (unsigned long long)(PL_GIT_PACK_BYTES_MAX >> 30));
-    return r < 0 ? pl_git_fail(err, "cannot fetch the branch") : 0;
 }
 
 static int read_commit(git_repository *copy, const git_oid *id, const char *have, struct pl_git_commit *ret, struct pl_err *err)
@@ -158,31 +128,28 @@ static int read_commit(git_repository *copy, const git_oid *id, const char *have
     return 0;
 }
 
-int pl_git_copy_look(git_repository *copy, const char *url, const char *branch, const char *have, struct pl_git_commit *ret,
-                     struct pl_err *err)
+int pl_git_copy_look(git_repository *copy, const struct pl_git_branch *branch, struct pl_git_network *network,
+                     struct pl_git_commit *ret, struct pl_err *err)
 {
-    git_remote_callbacks callbacks = GIT_REMOTE_CALLBACKS_INIT;
-    char name[PL_PATH_MAX_BYTES] = "";
-    git_remote *remote = NULL;
+    char name[PL_PATH_MAX_BYTES] = "", spec[PL_PATH_MAX_BYTES + sizeof TIP + 2];
+    struct pl_git_remote *remote = NULL;
     git_odb *odb = NULL;
     git_oid tip;
     int r;
 
     *ret = (struct pl_git_commit){0};
-    if (git_remote_create_anonymous(&remote, copy, url) < 0)
-        return pl_git_fail(err, "cannot use the address of the repository");
-    r = git_remote_connect(remote, GIT_DIRECTION_FETCH, &callbacks, NULL, NULL) < 0
-            ? pl_git_fail(err, "cannot reach the repository")
-            : 0;
-    r = r < 0 ? r : find_tip(remote, branch, name, &tip, err);
+    r = pl_git_remote_connect(copy, branch->url, network, &branch->secret, &remote, err);
+    if (r < 0)
+        return r;
+    r = find_tip(remote, branch->name, name, &tip, err);
     if (r == 0 && git_repository_odb(&odb, copy) < 0)
         r = pl_git_damaged(err, "cannot open the copy of the repository");
+    snprintf(spec, sizeof spec, "+%s:%s", name, TIP);
     if (r == 0 && !git_odb_exists(odb, &tip))
-        r = fetch_branch(remote, name, err);
+        r = pl_git_remote_fetch(remote, spec, err);
     git_odb_free(odb);
-    git_remote_disconnect(remote);
-    git_remote_free(remote);
-    return r < 0 ? r : read_commit(copy, &tip, have, ret, err);
+    pl_git_remote_destroy(remote);
+    return r < 0 ? r : read_commit(copy, &tip, branch->have, ret, err);
 }
 
 /* ---- files ---- */

@@ -2,9 +2,8 @@
  * files are read from git's objects. Submodules and LFS objects are never fetched. One thread. */
 #pragma once
 
-#include "pipelined/git/git_setup.h"
+#include "pipelined/git/git_remote.h"
 
-#define PL_GIT_PACK_BYTES_MAX (4ull << 30)   /* received by one fetch */
 #define PL_GIT_FILE_BYTES_MAX (256ull << 20) /* of one file */
 #define PL_GIT_DEPTH_MAX      256u           /* folders in folders */
 #define PL_GIT_ENTRIES_MAX    300000u        /* files and folders that one reading looks at */
@@ -24,12 +23,18 @@ void pl_git_commit_finish(struct pl_git_commit *c);
  * killed has left: locks and unfinished packs. PL_EIO, PL_ECORRUPT. Free it with git_repository_free. */
 PL_MUST_CHECK
 int pl_git_copy_open(const char *dir, git_repository **ret, struct pl_err *err);
-/* Asks the repository at `url` for the tip of `branch` ("" = its default branch), and fetches the branch if the copy lacks
- * that commit. `have`: the tip before, "" = none. PL_ENOTFOUND: it has no such branch; the message names branches that it has. PL_ETOOBIG: the
- * fetch passes PL_GIT_PACK_BYTES_MAX. PL_EIO: it cannot be reached or read. PL_ECORRUPT: the copy is damaged. */
+/* A branch to look at. */
+struct pl_git_branch {
+    const char *url, *name; /* name "" = the repository's default branch */
+    const char *have;       /* the tip that was seen before, "" = none */
+    struct pl_git_secret secret;
+};
+
+/* Asks the repository for the tip of the branch, and fetches the branch if the copy lacks that commit. PL_ENOTFOUND: it has no
+ * such branch; the message names branches that it has. PL_ECORRUPT: the copy is damaged. Errors of git_remote. */
 PL_MUST_CHECK
-int pl_git_copy_look(git_repository *copy, const char *url, const char *branch, const char *have, struct pl_git_commit *ret,
-                     struct pl_err *err);
+int pl_git_copy_look(git_repository *copy, const struct pl_git_branch *branch, struct pl_git_network *network,
+                     struct pl_git_commit *ret, struct pl_err *err);
 
 enum pl_git_kind { PL_GIT_FILE, PL_GIT_EXEC, PL_GIT_LINK };
 

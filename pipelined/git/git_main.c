@@ -38,11 +38,11 @@ static int print_code(const char *folder)
     return print(git);
 }
 
-static int serve(const char *folder, char **readable, int n)
+static int serve(const char *folder, const char *rules, char **readable, int n)
 {
     struct pl_err err = {0};
 
-    if (pl_git_serve(folder, (const char *const *)readable, (size_t)n, &err) == 0)
+    if (pl_git_serve(folder, rules, (const char *const *)readable, (size_t)n, &err) == 0)
         return 0;
     fprintf(stderr, "pl-git: %s\n", err.msg);
     return 1;
@@ -50,10 +50,10 @@ static int serve(const char *folder, char **readable, int n)
 
 int main(int argc, char **argv)
 {
-    if (argc >= 3 && pl_streq(argv[1], "serve"))
-        return serve(argv[2], argv + 3, argc - 3);
+    if (argc >= 4 && pl_streq(argv[1], "serve"))
+        return serve(argv[2], argv[3], argv + 4, argc - 4);
     if (argc == 3 && pl_streq(argv[1], "code"))
         return print_code(argv[2]);
-    fputs("usage: pl-git code FOLDER | serve FOLDER [READABLE…]\n", stderr);
+    fputs("usage: pl-git code FOLDER | serve FOLDER RULES [READABLE…]\n", stderr);
     return 2;
 }

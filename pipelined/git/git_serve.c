@@ -3,13 +3,22 @@
 
 #include "pipelined/git/git_copy.h"
 #include "pipelined/git/git_fence.h"
+#include "pipelined/policy/project_secret.h"
+#include "storage/base/clock.h"
 #include "storage/base/path.h"
+#include "storage/http/http_io.h"
 
-#include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 
+#define PROGRESS_MS      1000
 #define MAPPED_BYTES_MAX (512u << 20) /* of packs, at any time */
+
+struct server {
+    const char *folder;
+    struct pl_git_network network;
+};
 
 static int print(json_t *line, struct pl_err *err)
 {
@@ -32,15 +41,31 @@ static int print_file(void *self, const struct pl_git_file *file, struct pl_err 
     return r;
 }
 
-static int look(git_repository *copy, json_t *request, struct pl_err *err)
+/* Tells the daemon, which waits with a time limit, that data arrives. */
+static void on_progress(void)
 {
-    const char *url, *branch, *have;
+    static int64_t told_ms;
+    const int64_t now_ms = pl_clock_mono_ms();
+
+    if (now_ms - told_ms < PROGRESS_MS)
+        return;
+    told_ms = now_ms;
+    fputs("{\"progress\":true}\n", stdout);
+    (void)fflush(stdout); /* if the daemon is gone, the answer fails */
+}
+
+static int look(struct server *s, git_repository *copy, json_t *request, struct pl_err *err)
+{
+    struct pl_git_branch branch = {.secret = {"", "", "", "", ""}};
+    struct pl_git_secret *secret = &branch.secret;
     struct pl_git_commit commit;
     int r;
 
-    if (json_unpack(request, "{s:s, s:s, s:s}", "url", &url, "branch", &branch, "have", &have) < 0)
-        return pl_err_set(err, PL_EINVAL, "look: url, branch and have are expected");
-    r = pl_git_copy_look(copy, url, branch, have, &commit, err);
+    if (json_unpack(request, "{s:s, s:s, s:s, s:{s?s, s?s, s?s, s?s, s?s}}", "url", &branch.url, "branch", &branch.name, "have",
+                    &branch.have, "secret", "username", &secret->username, "password", &secret->password, "ssh_key",
+                    &secret->ssh_key, "passphrase", &secret->passphrase, "known_hosts", &secret->known_hosts) < 0)
+        return pl_err_set(err, PL_EINVAL, "look: url, branch, have and secret are expected");
+    r = pl_git_copy_look(copy, &branch, &s->network, &commit, err);
     if (r == 0)
         r = print(json_pack("{s:s, s:s, s:s, s:I, s:b}", "id", commit.id, "author", commit.author, "message", commit.message,
                             "at", (json_int_t)commit.at_s, "forced", (int)commit.forced),
@@ -77,7 +102,7 @@ static int read_files(git_repository *copy, json_t *request, struct pl_err *err)
     return r < 0 ? r : print(json_pack("{s:b}", "done", 1), err);
 }
 
-static int answer(const char *folder, json_t *request, struct pl_err *err)
+static int answer(struct server *s, json_t *request, struct pl_err *err)
 {
     const char *what = "", *name = "";
     git_repository *copy = NULL;
@@ -87,36 +112,63 @@ static int answer(const char *folder, json_t *request, struct pl_err *err)
     if (json_unpack(request, "{s:s, s:s}", "do", &what, "copy", &name) < 0)
         return pl_err_set(err, PL_EINVAL, "a request has \"do\" and \"copy\"");
     r = pl_name_check("copy", name, err);
-    if (r == 0 && snprintf(path, sizeof path, "%s/%s.git", folder, name) >= (int)sizeof path)
+    if (r == 0 && snprintf(path, sizeof path, "%s/%s.git", s->folder, name) >= (int)sizeof path)
         r = pl_err_set(err, PL_EINVAL, "the folder's path is too long");
     r = r < 0 ? r : pl_git_copy_open(path, &copy, err);
     if (r == 0)
-        r = pl_streq(what, "look")   ? look(copy, request, err)
+        r = pl_streq(what, "look")   ? look(s, copy, request, err)
             : pl_streq(what, "read") ? read_files(copy, request, err)
                                      : pl_err_set(err, PL_EINVAL, "\"do\": \"%s\"; \"look\" or \"read\" is expected", what);
     git_repository_free(copy);
     return r;
 }
 
-int pl_git_serve(const char *folder, const char *const *readable, size_t n_readable, struct pl_err *err)
+/* Overwrites a line that was read: it may hold credentials. */
+static void erase(char *line, size_t n, json_t *request)
 {
+    explicit_bzero(line, n);
+    pl_secret_values_erase(json_object_get(request, "secret"));
+    json_decref(request);
+}
+
+static int read_rules(const char *text, struct pl_outbound **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *rules = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    struct pl_outbound_settings settings;
+
+    if (json_unpack(rules, "{s:s, s:s, s:s, s:s}", "schemes", &settings.schemes, "hosts", &settings.hosts, "networks",
+                    &settings.networks, "ca", &settings.ca) < 0)
+        return pl_err_set(err, PL_EINVAL, "the rules are {\"schemes\", \"hosts\", \"networks\", \"ca\"}");
+    return pl_outbound_create(&settings, ret, err);
+}
+
+int pl_git_serve(const char *folder, const char *rules, const char *const *readable, size_t n_readable, struct pl_err *err)
+{
+    struct server s = {.folder = folder, .network = {.progress = on_progress}};
+    struct pl_outbound *outbound = NULL;
     _cleanup_free_ char *line = NULL;
     size_t cap = 0;
     ssize_t n;
-    int r = pl_git_fence(folder, readable, n_readable, err);
+    int r = read_rules(rules, &outbound, err);
 
+    signal(SIGPIPE, SIG_IGN);
+    s.network.outbound = outbound;
+    r = r < 0 ? r : pl_git_fence(folder, pl_outbound_settings_of(outbound)->ca, readable, n_readable, err);
     r = r < 0 ? r : pl_git_setup(err);
     if (r == 0 && git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, (size_t)MAPPED_BYTES_MAX) < 0)
         r = pl_git_fail(err, "cannot set up libgit2");
     while (r == 0 && (n = getline(&line, &cap, stdin)) > 0) {
-        _cleanup_(json_decrefp) json_t *request = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
+        json_t *request = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
         struct pl_err why = {0};
 
-        if (answer(folder, request, &why) < 0)
+        if (answer(&s, request, &why) < 0)
             r = print(json_pack("{s:i, s:s}", "error", why.code, "message", pl_utf8_clean(why.msg)), err);
+        erase(line, (size_t)n, request);
         if (fflush(stdout) != 0 || ferror(stdout))
             r = pl_err_set(err, PL_EIO, "cannot write an answer");
     }
+    pl_http_io_destroy(s.network.io);
+    pl_outbound_destroy(outbound);
     git_libgit2_shutdown();
     return r;
 }

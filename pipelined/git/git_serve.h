@@ -1,12 +1,15 @@
 /* git_serve: the daemon's requests about repositories, answered one after another by this process. The daemon starts it for
  * a batch of sources and kills it when an answer takes too long: libgit2 has no time limits.
  *
- *   pl-git serve FOLDER [READABLE…]      FOLDER holds the copies; READABLE: folders below which repositories may lie
+ *   pl-git serve FOLDER RULES [READABLE…]
+ *
+ * FOLDER holds the copies. RULES is what the process may connect to, {"schemes", "hosts", "networks", "ca"} as in
+ * storage/http/outbound.h. READABLE: folders below which local repositories may lie.
  *
  * Each request is one line of JSON on standard input, each answer lines of JSON on standard output:
  *
- *   {"do": "look", "copy", "url", "branch", "have"}
- *     → {"id", "author", "message", "at", "forced"}
+ *   {"do": "look", "copy", "url", "branch", "have", "secret": {"username"?, "password"?, "ssh_key"?, "passphrase"?, "known_hosts"?}}
+ *     → {"progress": true} about once a second while data arrives; {"id", "author", "message", "at", "forced"}
  *   {"do": "read", "copy", "commit", "folder", "glob"?, "files": [GLOB…], "ignore", "n_max", "len_max"}
  *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
  *   either → {"error": number of the code, "message"}
@@ -18,6 +21,7 @@
 
 #include "storage/base/err.h"
 
-/* Answers requests until the input ends. PL_EIO, PL_EINVAL: the input is not a request, or the output is closed. */
+/* Answers requests until the input ends. `rules` is the JSON text of RULES. PL_EIO, PL_EINVAL: the input is not a request, or the
+ * output is closed. */
 PL_MUST_CHECK
-int pl_git_serve(const char *folder, const char *const *readable, size_t n_readable, struct pl_err *err);
+int pl_git_serve(const char *folder, const char *rules, const char *const *readable, size_t n_readable, struct pl_err *err);

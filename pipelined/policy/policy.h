@@ -1,5 +1,5 @@
 /* policy: Small pure rules that several rooms share: permissions, retention, rate limits, disk thresholds, names of
- * secrets, servers that may be connected to.
+ * secrets.
  *
  * In:      Facts as plain data.
  * Out:     A decision.
@@ -9,8 +9,6 @@
  * Headers for other rooms:
  *   container_log_request  request for the output of a container
  *   disk_space             disk-full thresholds and their states
- *   network                IP addresses and networks
- *   outbound               servers that the daemon may connect to for its users
  *   principal              roles, permissions and the caller's identity
  *   project_secret         names, limits and requests of project secrets
  *   rate_limit             leaky-bucket rate limits per key

@@ -1,6 +1,7 @@
 /* git_child: two pipes, read with poll. */
 #include "pipelined/source/git_child.h"
 
+#include "pipelined/policy/project_secret.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
@@ -20,32 +21,32 @@ struct pl_git_child {
     const char **argv;
     pid_t pid; /* 0 = no process runs */
     int in, out;
-    int cancel; /* an eventfd, readable from pl_git_child_cancel on */
-    int64_t until_ms;
-    struct pl_buf got; /* received, from `at` on not yet used */
+    int cancel;                             /* an eventfd, readable from pl_git_child_cancel on */
+    int64_t until_ms, patience_ms, last_ms; /* progress sets until_ms anew by patience_ms, but not beyond last_ms */
+    struct pl_buf got;                      /* received, from `at` on not yet used */
     size_t at;
 };
 
-int pl_git_child_create(const char *program, const char *folder, const char *const *readable, size_t n_readable,
-                        struct pl_git_child **ret, struct pl_err *err)
+int pl_git_child_create(const struct pl_git_child_config *config, struct pl_git_child **ret, struct pl_err *err)
 {
     struct pl_git_child *c = calloc(1, sizeof *c);
 
     if (!c)
         return pl_err_nomem(err);
-    c->program = program;
+    c->program = config->program;
     c->in = c->out = -1;
     c->cancel = eventfd(0, EFD_CLOEXEC);
-    c->argv = calloc(n_readable + 4, sizeof *c->argv);
+    c->argv = calloc(config->n_readable + 5, sizeof *c->argv);
     if (!c->argv || c->cancel < 0) {
         pl_git_child_destroy(c);
         return pl_err_nomem(err);
     }
     c->argv[0] = "pl-git";
     c->argv[1] = "serve";
-    c->argv[2] = folder;
-    for (size_t i = 0; i < n_readable; i++)
-        c->argv[3 + i] = readable[i];
+    c->argv[2] = config->folder;
+    c->argv[3] = config->rules;
+    for (size_t i = 0; i < config->n_readable; i++)
+        c->argv[4 + i] = config->readable[i];
     *ret = c;
     return 0;
 }
@@ -159,24 +160,36 @@ static ssize_t receive(struct pl_git_child *c, void *out, size_t n, struct pl_er
     return r < 0 ? r : got;
 }
 
-int pl_git_child_ask(struct pl_git_child *c, json_t *request, int64_t ms, struct pl_err *err)
+/* Sends one line, which is shorter than a pipe holds, and which the process reads before it answers. */
+static int send_line(struct pl_git_child *c, const char *text, struct pl_err *err)
 {
-    _cleanup_free_ char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     struct pl_err why = {0};
-    int r;
+    int r = c->pid ? 0 : start(c, err);
 
-    json_decref(request);
-    if (!text)
-        return pl_err_nomem(err);
-    c->until_ms = pl_clock_mono_ms() + ms;
-    r = c->pid ? 0 : start(c, err);
     if (r < 0)
         return r;
-    /* requests are shorter than a pipe holds, and the process reads them before it answers */
     if (pl_io_write(c->in, text, strlen(text), "pl-git", &why) == 0 && pl_io_write(c->in, "\n", 1, "pl-git", &why) == 0)
         return 0;
     end(c, true);
     return pl_err_set(err, PL_EIO, "pl-git ended: %s", why.msg);
+}
+
+int pl_git_child_ask(struct pl_git_child *c, json_t *request, int64_t ms, struct pl_err *err)
+{
+    char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+    int r;
+
+    pl_secret_values_erase(json_object_get(request, "secret"));
+    json_decref(request);
+    if (!text)
+        return pl_err_nomem(err);
+    c->patience_ms = ms;
+    c->until_ms = pl_clock_mono_ms() + ms;
+    c->last_ms = pl_clock_mono_ms() + PL_GIT_ASK_MS_MAX;
+    r = send_line(c, text, err);
+    explicit_bzero(text, strlen(text));
+    free(text);
+    return r;
 }
 
 /* An error that the process reports. */
@@ -189,7 +202,8 @@ static int reported(const json_t *line, struct pl_err *err)
                       message ? message : "pl-git failed");
 }
 
-int pl_git_child_line(struct pl_git_child *c, json_t **ret, struct pl_err *err)
+/* Receives one line. */
+static int receive_line(struct pl_git_child *c, json_t **ret, struct pl_err *err)
 {
     const uint8_t *newline;
     json_t *line;
@@ -220,14 +234,26 @@ int pl_git_child_line(struct pl_git_child *c, json_t **ret, struct pl_err *err)
         end(c, true);
         return pl_err_set(err, PL_EIO, "pl-git sent no answer");
     }
-    if (json_object_get(line, "error")) {
-        int r = reported(line, err);
-
-        json_decref(line);
-        return r;
-    }
     *ret = line;
     return 0;
+}
+
+int pl_git_child_line(struct pl_git_child *c, json_t **ret, struct pl_err *err)
+{
+    json_t *line = NULL;
+    int r;
+
+    while ((r = receive_line(c, &line, err)) == 0 && json_is_true(json_object_get(line, "progress"))) {
+        c->until_ms = PL_MIN(pl_clock_mono_ms() + c->patience_ms, c->last_ms);
+        json_decref(line);
+    }
+    if (r == 0 && json_object_get(line, "error")) {
+        r = reported(line, err);
+        json_decref(line);
+    } else if (r == 0) {
+        *ret = line;
+    }
+    return r;
 }
 
 ssize_t pl_git_child_bytes(struct pl_git_child *c, void *out, size_t n, struct pl_err *err)

@@ -5,13 +5,15 @@
  *
  * In:      Sources of the database; repositories.
  * Out:     Pipeline versions that name their commit; the state of each source.
- * Uses:    db/{pipelines, tx, writer}, policy, spec, text, storage/{base, pack, store, system, tree},
- *          storage/dataset/{commit, file}
- * Threads: One of its own, which looks at one source after another; it starts pl-git while a source is due.
+ * Uses:    db/{pipelines, tx, writer}, policy, spec, text,
+ *          storage/{base, http, pack, store, system, tree}, storage/dataset/{commit, file}
+ * Threads: A few of its own, which look at sources side by side; each starts pl-git while a source is due.
  *
  * Inside:
  *   git_child        a pl-git process, asked with a time limit
+ *   source_address   which repositories a source may follow
  *   source_commit    the specs and code folders of a commit, prepared for one transaction
+ *   source_look      a look at a source: the tip, and what a new commit there sets
  *   source_schedule  when a source is looked at next
  *   source_settings  checks the settings of a source */
 
@@ -19,32 +21,34 @@
 #pragma once
 
 #include "pipelined/db/pipelines/pipeline_draft.h"
+#include "storage/http/outbound.h"
 
 struct pl_sources_config {
     const struct pl_pipeline_host *host; /* must outlive the sources, like `local_folders` */
     const char *data_dir;                /* copies of repositories lie in DIR/cache/git */
     /* folders below which local repositories may lie, separated by commas; "" = none */
     const char *local_folders;
-    const char *program; /* pl-git; NULL = the one beside this program */
+    const struct pl_outbound *outbound; /* servers that may be connected to; must outlive the sources */
+    const char *program;                /* pl-git; NULL = the one beside this program */
 };
 
 struct pl_sources;
 
-/* Starts the thread. PL_EINVAL: a local folder is not absolute, or lies in or above `data_dir`. PL_EIO, PL_ENOMEM. */
+/* Starts the threads. PL_EINVAL: a local folder is not absolute, or lies in or above `data_dir`. PL_EIO, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_sources_start(const struct pl_sources_config *config, struct pl_sources **ret, struct pl_err *err);
-/* Makes the thread end soon: stops pl-git and what it reads; a transaction that has begun is completed. Does not block.
+/* Makes the threads end soon: stops pl-git and what it reads; a transaction that has begun is completed. Does not block.
  * NULL is allowed. */
 void pl_sources_drain(struct pl_sources *s);
-/* Waits up to `ms` milliseconds for the end of the thread, which may need the event loop until then. True if it has ended,
+/* Waits up to `ms` milliseconds for the end of the threads, which may need the event loop until then. True if they have ended,
  * or `s` is NULL. */
 bool pl_sources_drained(struct pl_sources *s, int64_t ms);
-/* Waits for the end of the thread and frees the sources. NULL is allowed. Returns NULL. */
+/* Waits for the end of the threads and frees the sources. NULL is allowed. Returns NULL. */
 struct pl_sources *pl_sources_destroy(struct pl_sources *s);
 
-/* Checks the settings of a source, {git, branch?, path?, interval?, paused?}, and returns them in their normal
- * form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: a local
- * repository outside local_folders. */
+/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, paused?}, and returns them in their normal
+ * form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: the
+ * daemon's settings exclude the repository. */
 PL_MUST_CHECK
 int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool update, json_t **ret, struct pl_err *err);
 /* Says that a source was created, changed or deleted: it is read again and looked at soon. */

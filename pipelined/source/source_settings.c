@@ -1,34 +1,29 @@
 /* source_settings: one row a setting. */
 #include "pipelined/source/source_settings.h"
 
+#include "pipelined/policy/project_secret.h"
 #include "pipelined/source/source_schedule.h"
+#include "pipelined/text/git_address.h"
 #include "pipelined/text/glob.h"
 #include "storage/base/clock.h"
 
 #include <string.h>
 
 #define BRANCH_BYTES_MAX 200u
-#define GIT_BYTES_MAX    2000u
-
-const char *pl_source_local_path(const char *git)
-{
-    if (strncmp(git, "file://", 7) == 0)
-        git += 7;
-    return *git == '/' ? git : NULL;
-}
 
 static int check_git(const char *text, struct pl_err *err)
 {
-    if (!*text || strlen(text) > GIT_BYTES_MAX)
-        return pl_err_set(err, PL_EINVAL, "git: an address of 1 to %u bytes is expected", GIT_BYTES_MAX);
-    if (strstr(text, "/../") || (strlen(text) > 2 && strcmp(text + strlen(text) - 3, "/..") == 0))
-        return pl_err_set(err, PL_EINVAL, "git: \"%.200s\": a path without \"..\" is expected", text);
-    if (!pl_source_local_path(text))
-        return pl_err_set(err, PL_EINVAL,
-                          "git: \"%.200s\" is not accepted: this version follows repositories on the daemon's machine, "
-                          "/FOLDER or file:///FOLDER",
-                          text);
-    return 0;
+    struct pl_git_address address;
+    int r = pl_git_address_parse(text, &address, err);
+
+    return r < 0 ? pl_err_wrap(err, r, "git") : 0;
+}
+
+static int check_secret(const char *text, struct pl_err *err)
+{
+    int r = *text ? pl_secret_name_check(text, err) : 0;
+
+    return r < 0 ? pl_err_wrap(err, r, "secret") : 0;
 }
 
 static int check_branch(const char *text, struct pl_err *err)
@@ -68,6 +63,7 @@ static const struct setting {
     {"branch", "", check_branch},
     {"path", PL_SOURCE_PATH, check_path},
     {"interval", PL_SOURCE_INTERVAL, check_interval},
+    {"secret", "", check_secret},
 };
 
 /* Checks one setting and adds it to `out`. */
@@ -112,11 +108,11 @@ static int refuse_unknown(const json_t *settings, struct pl_err *err)
         for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++)
             known = known || strcmp(key, rows[i].name) == 0;
         if (!known)
-            return pl_err_field(err,
-                                pl_err_set(err, PL_EINVAL,
-                                           "%.60s: a source has no such setting; it has git, branch, path, interval and paused",
-                                           key),
-                                key);
+            return pl_err_field(
+                err,
+                pl_err_set(err, PL_EINVAL,
+                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret and paused", key),
+                key);
     }
     return 0;
 }

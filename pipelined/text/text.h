@@ -7,6 +7,7 @@
  *
  * Headers for other rooms:
  *   glob           glob matching over tree paths, with captures
+ *   git_address    the address of a git repository, taken apart
  *   ignore_rules   rules of .pipelinedignore files
  *   json_position  line and column of every JSON value
  *   json_text      JSON to text and back, safe when memory runs out

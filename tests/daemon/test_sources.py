@@ -464,16 +464,19 @@ def test_local_repositories_lie_where_the_operator_allows_them(make_daemon, git,
     broken.process = None
 
 
+RULES = json.dumps({"schemes": "https,ssh", "hosts": "*", "networks": "", "ca": ""})
+
+
 def test_pl_git_reads_and_writes_nothing_but_its_folders(git, tmp_path):
     """Whatever it is asked for, where the kernel has Landlock."""
     git.write("pipelines/p.json", spec("p", copy())).push()
     (tmp_path / "work").mkdir()
-    ask = {"do": "look", "copy": "x", "url": str(git.bare), "branch": "", "have": ""}
+    ask = {"do": "look", "copy": "x", "url": str(git.bare), "branch": "", "have": "", "secret": {}}
 
     def answer(*readable):
-        done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path / "work", *readable], input=json.dumps(ask).encode() + b"\n",
+        done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path / "work", RULES, *readable], input=json.dumps(ask).encode() + b"\n",
                               capture_output=True, check=False)
-        return json.loads(done.stdout)
+        return json.loads(done.stdout.splitlines()[-1])  # lines before it report progress
 
     assert "id" in answer(git.bare.parent)
     if LANDLOCK:
@@ -483,7 +486,7 @@ def test_pl_git_reads_and_writes_nothing_but_its_folders(git, tmp_path):
 def test_pl_git_answers_what_is_no_request_with_an_error(tmp_path):
     lines = [b"", b"{}", b"[]", b"{\"do\": \"look\"}", b"{\"do\": \"read\", \"copy\": \"x\"}", b"{\"do\": \"x\", \"copy\": \"x\"}",
              b"{\"do\": \"look\", \"copy\": \"../x\", \"url\": \"\", \"branch\": \"\", \"have\": \"\"}", b"\xff", b"{\"do\": 1, \"copy\": 2}"]
-    done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path], input=b"\n".join(lines) + b"\n", capture_output=True, check=False)
+    done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path, RULES], input=b"\n".join(lines) + b"\n", capture_output=True, check=False)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and len(answers) == len(lines) and all("error" in answer for answer in answers), done
 
@@ -510,8 +513,9 @@ def test_readers_see_sources_and_writers_set_them(daemon, git):
 
 
 REFUSED = [
-    ({"git": ""}, "git", "an address"), ({"git": "ftp://x/y"}, "git", "follows repositories on the daemon's machine"),
-    ({"git": "../x"}, "git", "not accepted"), ({"git": "/a/../b"}, "git", "without \"..\""), ({"git": 7}, "git", "a text is expected"),
+    ({"git": ""}, "git", "an address"), ({"git": "ftp://x/y"}, "git", "begins with none of https://"),
+    ({"git": "../x"}, "git", "USER@HOST:PATH"), ({"git": "http://x/y"}, "git", "outbound.schemes allows https,ssh"),
+    ({"git": "https://a:b@x/y"}, "git", "in a secret"), ({"secret": "A B"}, "secret", "name of a secret"), ({"git": "/a/../b"}, "git", "without \"..\""), ({"git": 7}, "git", "a text is expected"),
     ({"branch": "a b"}, "branch", "not the name of a git branch"), ({"branch": "-x"}, "branch", "not the name"),
     ({"path": "a{"}, "path", "glob"), ({"path": "/"}, "path", "a pattern for spec files"), ({"interval": "1ms"}, "interval", "between 1s and 24h"),
     ({"interval": "soon"}, "interval", "interval"), ({"paused": 1}, "paused", "true or false"), ({"colour": "red"}, "colour", "no such setting")]

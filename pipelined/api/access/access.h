@@ -2,7 +2,7 @@
  *
  * In:      A request's credentials.
  * Out:     A principal, or a refusal.
- * Uses:    db/{tx, writer}, net/server, policy, storage/{base, system}
+ * Uses:    db/{tx, writer}, net/server, policy, storage/{base, http, system}
  * Threads: HTTP threads; reloads on the pool.
  *
  * Headers for other rooms:

@@ -3,10 +3,10 @@
 #include "pipelined/api/access/guard.h"
 
 #include "pipelined/api/access/audit.h"
-#include "pipelined/policy/network.h"
 #include "pipelined/policy/rate_limit.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
+#include "storage/http/ip_network.h"
 #include "storage/system/log_line.h"
 
 #include <arpa/inet.h>

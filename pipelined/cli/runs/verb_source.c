@@ -102,7 +102,7 @@ static int read_file(const char *file, json_t **ret, struct pl_err *err)
 /* Gathers settings from the file, and from options, which come first. */
 static int gather(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
-    static const char *const names[] = {"git", "branch", "path", "interval"};
+    static const char *const names[] = {"git", "branch", "path", "interval", "secret"};
     const char *file = pl_cli_value(c, "file");
     json_t *settings = NULL;
     int r = file ? read_file(file, &settings, err) : 0;
@@ -165,7 +165,8 @@ static int update_source(struct pl_cli *c, struct pl_err *err)
     (void)!json_object_del(settings, "project");
     if (json_object_size(settings) == 0) {
         json_decref(settings);
-        return pl_err_set(err, PL_EUSAGE, "update source %s changes nothing: give --git, --branch, --path, --interval or --file",
+        return pl_err_set(err, PL_EUSAGE,
+                          "update source %s changes nothing: give --git, --branch, --path, --interval, --secret or --file",
                           c->args[0]);
     }
     r = change(c, settings, err);
@@ -270,6 +271,7 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
                                                {"branch", "branch", NULL},
                                                {"path", "path", NULL},
                                                {"interval", "interval", NULL},
+                                               {"secret", "secret", NULL},
                                                {"state", "state", NULL},
                                                {"error", "error", NULL},
                                                {"errors", "errors", NULL},
@@ -295,10 +297,12 @@ static int delete_source(struct pl_cli *c, struct pl_err *err)
     return pl_show_delete(c, path, "source", c->args[0], err);
 }
 
-static const struct pl_option options[] = {{"git", 0, "URL", "address of the repository: /FOLDER or file:///FOLDER"},
+static const struct pl_option options[] = {{"git", 0, "URL",
+                                            "address of the repository: https://HOST/PATH, USER@HOST:PATH, /FOLDER"},
                                            {"branch", 0, "BRANCH", "branch to follow; the repository's default if not given"},
                                            {"path", 0, "GLOB", "spec files in the repository; pipelines/**/*.json if not given"},
                                            {"interval", 0, "DURATION", "time between two looks; 60s if not given"},
+                                           {"secret", 0, "NAME", "secret of the project with the credentials; see docs/git.md"},
                                            {"file", 'f', "FILE", "settings as JSON: {\"name\", \"project\", \"git\", …}"},
                                            {0}};
 
@@ -311,8 +315,8 @@ static const struct pl_verb verbs[] = {
      options,
      create_source,
      "Follows a git repository: the specs on its branch become pipelines, now and after each push.",
-     {"create source team --git /srv/git/pipelines.git",
-      "create source vision --git /srv/git/v.git --branch main --project vision", "create source -f source.json"}},
+     {"create source team --git https://github.com/team/pipelines.git --secret github",
+      "create source vision --git git@host:vision.git --secret key --project vision", "create source -f source.json"}},
     {"update",
      "source",
      "NAME",

@@ -9,6 +9,7 @@
 #include "pipelined/db/pipelines/pipeline_tx.h"
 #include "pipelined/db/tx/pack_state_tx.h"
 #include "pipelined/policy/principal.h"
+#include "pipelined/policy/project_secret.h"
 #include "storage/base/effort.h"
 #include "storage/store/store.h"
 
@@ -24,6 +25,7 @@ struct pl_pipeline_host {
     /* as in pl_engine_ops (engine.h), with `engine` as `self` */
     int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
     void (*pipelines_changed)(void *self, const char *run);
+    int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     void *engine;
 };
 

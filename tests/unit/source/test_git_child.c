@@ -37,14 +37,15 @@ static int remove_folder(void **state)
 /* A child whose program reads a request and then runs `script`. */
 static struct pl_git_child *child(const char *script)
 {
+    static const struct pl_git_child_config config = {.program = program, .folder = folder, .rules = "{}"};
     struct pl_git_child *c = NULL;
     char text[1000];
-    int n = snprintf(text, sizeof text, "#!/bin/sh\nread -r request\n%s\n", script);
+    int n = snprintf(text, sizeof text, "#!/bin/bash\nread -r request\n%s\n", script);
 
     snprintf(program, sizeof program, "%s/program", folder);
     assert_int_equal(pl_io_write_file(program, text, (size_t)n, 0700, NULL), 0);
     assert_int_equal(chmod(program, 0700), 0);
-    assert_int_equal(pl_git_child_create(program, folder, NULL, 0, &c, NULL), 0);
+    assert_int_equal(pl_git_child_create(&config, &c, NULL), 0);
     return c;
 }
 
@@ -136,6 +137,20 @@ static void silence_ends_at_the_time_limit(void **state)
     pl_git_child_destroy(c);
 }
 
+static void progress_gives_more_time(void **state)
+{
+    /* each pause is shorter than the limit, all together are longer */
+    struct pl_git_child *c =
+        child("for i in 1 2 3 4; do echo '{\"progress\":true}'; read -t 0.7 x; done; echo '{\"done\":true}'");
+    json_t *line = NULL;
+
+    (void)state;
+    assert_int_equal(ask(c, 2000, &line, NULL), 0);
+    assert_true(json_is_true(json_object_get(line, "done")));
+    json_decref(line);
+    pl_git_child_destroy(c);
+}
+
 static void *cancel(void *c)
 {
     pl_git_child_cancel(c);
@@ -159,12 +174,13 @@ static void a_cancel_from_another_thread_ends_the_wait_and_all_later_ones(void *
 
 static void a_program_that_is_not_there_is_unavailable(void **state)
 {
+    static const struct pl_git_child_config config = {.program = "/nonexistent/pl-git", .folder = folder, .rules = "{}"};
     struct pl_git_child *c = NULL;
     struct pl_err err = {0};
     json_t *line = NULL;
 
     (void)state;
-    assert_int_equal(pl_git_child_create("/nonexistent/pl-git", folder, NULL, 0, &c, NULL), 0);
+    assert_int_equal(pl_git_child_create(&config, &c, NULL), 0);
     assert_int_equal(ask(c, 1000, &line, &err), PL_EUNAVAILABLE);
     pl_git_child_destroy(c);
 }
@@ -175,6 +191,7 @@ int main(void)
         cmocka_unit_test(a_line_and_the_bytes_after_it_arrive),
         cmocka_unit_test(what_is_no_answer_is_an_error_and_the_next_request_starts_another),
         cmocka_unit_test(an_error_keeps_its_code_and_message),
+        cmocka_unit_test(progress_gives_more_time),
         cmocka_unit_test(silence_ends_at_the_time_limit),
         cmocka_unit_test(a_cancel_from_another_thread_ends_the_wait_and_all_later_ones),
         cmocka_unit_test(a_program_that_is_not_there_is_unavailable),

@@ -33,14 +33,16 @@ static const char *checked(const char *text, bool update)
 static void what_is_not_given_has_a_default(void **state)
 {
     (void)state;
-    assert_string_equal(
-        checked("{\"git\": \"/srv/x.git\"}", false),
-        "{\"branch\":\"\",\"git\":\"/srv/x.git\",\"interval\":\"60s\",\"path\":\"pipelines/**/*.json\",\"paused\":false}");
+    assert_string_equal(checked("{\"git\": \"/srv/x.git\"}", false),
+                        "{\"branch\":\"\",\"git\":\"/srv/x.git\",\"interval\":\"60s\",\"path\":\"pipelines/**/"
+                        "*.json\",\"paused\":false,\"secret\":\"\"}");
     assert_string_equal(
         checked(
-            "{\"git\": \"file:///x\", \"branch\": \"release/2\", \"path\": \"a/*.json\", \"interval\": \"1h\", \"paused\": true}",
+            "{\"git\": \"file:///x\", \"branch\": \"release/2\", \"path\": \"a/*.json\", \"interval\": \"1h\", \"paused\": true, "
+            "\"secret\": \"deploy-key\"}",
             false),
-        "{\"branch\":\"release/2\",\"git\":\"file:///x\",\"interval\":\"1h\",\"path\":\"a/*.json\",\"paused\":true}");
+        "{\"branch\":\"release/2\",\"git\":\"file:///x\",\"interval\":\"1h\",\"path\":\"a/*.json\",\"paused\":true,"
+        "\"secret\":\"deploy-key\"}");
 }
 
 static void an_update_has_only_what_is_given(void **state)
@@ -60,7 +62,8 @@ static void mistakes_name_their_field(void **state)
         {"[]", "!"},
         {"{\"git\": \"\"}", "!git"},
         {"{\"git\": \"x.git\"}", "!git"},
-        {"{\"git\": \"https://example.org/x.git\"}", "!git"},
+        {"{\"git\": \"https://user:password@example.org/x.git\"}", "!git"},
+        {"{\"git\": \"/x\", \"secret\": \"A B\"}", "!secret"},
         {"{\"git\": \"file://host/x\"}", "!git"},
         {"{\"git\": \"/a/../b\"}", "!git"},
         {"{\"git\": \"/a/..\"}", "!git"},
@@ -83,23 +86,12 @@ static void mistakes_name_their_field(void **state)
         assert_string_equal(checked(rows[i].settings, false), rows[i].field);
 }
 
-static void local_paths_are_told_from_urls(void **state)
-{
-    (void)state;
-    assert_string_equal(pl_source_local_path("/srv/x"), "/srv/x");
-    assert_string_equal(pl_source_local_path("file:///srv/x"), "/srv/x");
-    assert_null(pl_source_local_path("https://x/y"));
-    assert_null(pl_source_local_path("file://host/x"));
-    assert_null(pl_source_local_path("git@host:x"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_given_has_a_default),
         cmocka_unit_test(an_update_has_only_what_is_given),
         cmocka_unit_test(mistakes_name_their_field),
-        cmocka_unit_test(local_paths_are_told_from_urls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

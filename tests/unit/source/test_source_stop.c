@@ -35,12 +35,16 @@ static void a_stop_while_the_list_is_read_is_not_missed(void **state)
     struct pl_object_store *objects = NULL;
     struct pl_db_config config = {.dir = dir, .readers = 2};
     struct pl_pipeline_host host = {.local = true};
+    struct pl_outbound *outbound = NULL;
 
     (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(store, sizeof store, "%s/store", dir);
     assert_int_equal(pl_object_file_open(store, &objects, NULL), 0);
     config.objects = objects;
+    assert_int_equal(pl_outbound_create(&(struct pl_outbound_settings){.schemes = "", .hosts = "", .networks = "", .ca = ""},
+                                        &outbound, NULL),
+                     0);
     assert_int_equal(pl_db_open(&config, &host.db, NULL), 0);
     alarm(60); /* a stop that is missed has no end */
     for (int i = 0; i < STOPS; i++) {
@@ -48,7 +52,9 @@ static void a_stop_while_the_list_is_read_is_not_missed(void **state)
         int64_t begun;
 
         assert_int_equal(
-            pl_sources_start(&(struct pl_sources_config){.host = &host, .data_dir = dir, .local_folders = ""}, &s, NULL), 0);
+            pl_sources_start(
+                &(struct pl_sources_config){.host = &host, .data_dir = dir, .local_folders = "", .outbound = outbound}, &s, NULL),
+            0);
         begun = now_ns();
         while (now_ns() - begun < (int64_t)i * APART_NS)
             ;
@@ -58,6 +64,7 @@ static void a_stop_while_the_list_is_read_is_not_missed(void **state)
         pl_sources_destroy(s);
     }
     alarm(0);
+    pl_outbound_destroy(outbound);
     pl_db_close(host.db);
     pl_object_close(objects);
     assert_int_equal(pl_io_remove_tree(dir, NULL), 0);

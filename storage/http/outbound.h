@@ -3,8 +3,8 @@
  * of the private network, the metadata of a cloud. Pure; any thread. */
 #pragma once
 
-#include "pipelined/policy/network.h"
 #include "storage/base/err.h"
+#include "storage/http/ip_network.h"
 
 #define PL_OUTBOUND_ENTRIES_MAX 64u /* of each list */
 

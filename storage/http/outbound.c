@@ -1,5 +1,5 @@
 /* outbound: lists of texts and networks, compared one by one. */
-#include "pipelined/policy/outbound.h"
+#include "storage/http/outbound.h"
 
 #include <arpa/inet.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
-// link: pipelined/policy
+// link: storage/http
 /* Which servers the daemon may connect to for its users: lists of the configuration, and addresses that are not public. */
-#include "pipelined/policy/outbound.h"
+#include "storage/http/outbound.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* network: IP addresses and networks as bytes; IPv4 addresses are mapped into ::ffff:0:0/96. Pure. */
+/* ip_network: IP addresses and networks as bytes; IPv4 addresses are mapped into ::ffff:0:0/96. Pure. */
 #pragma once
 
 #include <stdbool.h>

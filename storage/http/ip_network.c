@@ -1,5 +1,5 @@
-/* network: IPv4 prefixes count 96 bits more, those of the mapping. */
-#include "pipelined/policy/network.h"
+/* ip_network: IPv4 prefixes count 96 bits more, those of the mapping. */
+#include "storage/http/ip_network.h"
 
 #include "storage/base/base.h"
 
