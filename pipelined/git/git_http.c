@@ -298,8 +298,6 @@ static int stream_read(git_smart_subtransport_stream *stream, char *buffer, size
         return -1;
     s->read = true;
     *ret_n = (size_t)n;
-    if (s->of->http->network->progress)
-        s->of->http->network->progress();
     return 0;
 }
 

@@ -24,20 +24,35 @@ struct pl_git_remote {
     struct pl_git_http http;
     git_remote_callbacks callbacks;
     struct pl_err why; /* error of a callback */
+    size_t received;   /* of the pack */
     bool too_big, connected;
     bool offered; /* a key or password of the secret was used */
 };
 
 /* ---- callbacks ---- */
 
+static void report(const struct pl_git_remote *r, size_t n)
+{
+    if (r->network->progress)
+        r->network->progress(n);
+}
+
 static int on_progress(const git_indexer_progress *stats, void *self)
 {
     struct pl_git_remote *r = self;
 
     r->too_big = r->too_big || stats->received_bytes > PL_GIT_PACK_BYTES_MAX;
-    if (r->network->progress)
-        r->network->progress();
+    report(r, stats->received_bytes - PL_MIN(stats->received_bytes, r->received));
+    r->received = stats->received_bytes;
     return r->too_big ? -1 : 0;
+}
+
+/* The server's own progress, which it sends while it prepares a pack. */
+static int on_message(const char *text, int n, void *self)
+{
+    (void)text;
+    report(self, (size_t)n);
+    return 0;
 }
 
 static int on_host_key(git_cert *cert, int valid, const char *host, void *self)
@@ -160,6 +175,7 @@ int pl_git_remote_connect(git_repository *copy, const char *url, struct pl_git_n
     r->callbacks = (git_remote_callbacks)GIT_REMOTE_CALLBACKS_INIT;
     r->callbacks.payload = r;
     r->callbacks.transfer_progress = on_progress;
+    r->callbacks.sideband_progress = on_message;
     r->callbacks.certificate_check = on_host_key;
     r->callbacks.credentials = on_credentials;
     e = pl_git_address_parse(url, &r->address, err);

@@ -21,8 +21,8 @@ struct pl_git_secret {
 struct pl_git_network {
     const struct pl_outbound *outbound;
     struct pl_http_io *io; /* made with the first connection over https, and kept */
-    /* called now and then while data arrives; may be NULL */
-    void (*progress)(void);
+    /* called while a pack arrives, with the number of bytes received since the last call; may be NULL */
+    void (*progress)(size_t n);
 };
 
 struct pl_git_remote;

@@ -4,7 +4,6 @@
 #include "pipelined/git/git_copy.h"
 #include "pipelined/git/git_fence.h"
 #include "pipelined/policy/project_secret.h"
-#include "storage/base/clock.h"
 #include "storage/base/path.h"
 #include "storage/http/http_io.h"
 
@@ -12,7 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define PROGRESS_MS      1000
+#define PROGRESS_BYTES   65536u       /* of a pack, for each report of progress */
 #define MAPPED_BYTES_MAX (512u << 20) /* of packs, at any time */
 
 struct server {
@@ -41,15 +40,15 @@ static int print_file(void *self, const struct pl_git_file *file, struct pl_err 
     return r;
 }
 
-/* Tells the daemon, which waits with a time limit, that data arrives. */
-static void on_progress(void)
+/* Tells the daemon, which waits with a time limit, that a pack arrives; a server that only trickles does not count. */
+static void on_progress(size_t n)
 {
-    static int64_t told_ms;
-    const int64_t now_ms = pl_clock_mono_ms();
+    static size_t received;
 
-    if (now_ms - told_ms < PROGRESS_MS)
+    received += n;
+    if (received < PROGRESS_BYTES)
         return;
-    told_ms = now_ms;
+    received = 0;
     fputs("{\"progress\":true}\n", stdout);
     (void)fflush(stdout); /* if the daemon is gone, the answer fails */
 }

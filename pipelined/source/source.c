@@ -2,7 +2,8 @@
  * changed. Each thread takes a source that is due, looks at it without the lock, and takes the next.
  *
  * The first thread does the work as long as it keeps up: with one pl-git process it looks at all that is due now or soon, and
- * then ends the process. The others only take what waits for longer, as behind a server that does not answer. */
+ * then ends the process. It leaves alone the sources whose server was slow, or has not been asked yet, so that no number of
+ * servers that hang holds up the others; the other threads take those, and what waits for longer. */
 #include "pipelined/source/source.h"
 
 #include "pipelined/source/git_child.h"
@@ -21,6 +22,7 @@
 
 #define FOLLOWERS       4
 #define HELP_MS         200  /* after a source was due for this long, times its number, a thread takes it */
+#define SLOW_MS         5000 /* a look that takes longer is a slow one */
 #define EARLY_MS        2000 /* the most by which a look comes early, to share a process with others */
 #define EARLY_PART      20   /* and at most this part of the interval */
 #define RELOAD_AGAIN_MS 5000 /* wait after the list could not be read */
@@ -37,6 +39,7 @@ struct one {
     bool there;           /* found in the database by the reading that goes on */
     bool gone;            /* deleted while a thread looks at it */
     bool busy;            /* a thread looks at it */
+    bool slow;            /* the last look was slow, or there was none and the repository is not a local one */
     bool paused;
     bool apply, compare; /* what kinds of look are asked for */
     json_t *compared;    /* result of the last look that compared; NULL = none */
@@ -47,7 +50,7 @@ struct one {
 struct follower {
     struct pl_sources *sources;
     pthread_t thread;
-    int64_t help_ms; /* takes what was due this long ago */
+    unsigned number; /* 0 = the first */
     struct pl_git_child *git;
 };
 
@@ -101,6 +104,7 @@ static int merge_row(struct pl_sources *s, const json_t *row, struct pl_err *err
         o->due_ms = 0;
         o->failures = 0;
         o->changed = true;
+        o->slow = *pl_json_str(settings, "git") != '/';
     }
     json_decref(o->settings);
     o->settings = json_deep_copy(settings);
@@ -167,20 +171,37 @@ static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
     return r;
 }
 
-/* Returns the source that the follower takes next, or NULL if none is due for it; `*ret_ms`: time until one is. A paused source
- * is due only when a look is asked for. `awake`: the follower has a process, and takes what is due soon, too. */
+/* Returns the time at which the follower may take the source; INT64_MAX = not at all. `awake`: the follower has a process, and
+ * takes what is due soon, too. */
+static int64_t taken_at_ms(const struct follower *f, const struct one *o, bool awake)
+{
+    int64_t at = o->due_ms;
+
+    if (o->busy || o->gone || (o->paused && o->asked <= o->done) || (o->slow && f->number == 0))
+        return INT64_MAX;
+    if (f->number > 0)
+        at += (int64_t)(f->number - o->slow) * HELP_MS;
+    else if (awake)
+        at -= PL_MIN(o->interval_ms / EARLY_PART, (int64_t)EARLY_MS);
+    return at;
+}
+
+/* Returns the source that the follower takes next, or NULL if none is due for it; `*ret_ms`: time until one is, INT64_MAX = none.
+ * A paused source is due only when a look is asked for. */
 static struct one *next_due(struct pl_sources *s, const struct follower *f, bool awake, int64_t *ret_ms)
 {
-    const int64_t now = pl_clock_mono_ms();
+    int64_t first_ms = INT64_MAX;
     struct one *first = NULL;
-    int64_t early = 0;
 
-    for (struct one *o = s->list; o; o = o->next)
-        if (!o->busy && !o->gone && (!o->paused || o->asked > o->done) && (!first || o->due_ms < first->due_ms))
+    for (struct one *o = s->list; o; o = o->next) {
+        const int64_t at = taken_at_ms(f, o, awake);
+
+        if (at < first_ms) {
+            first_ms = at;
             first = o;
-    if (first && awake && f->help_ms == 0)
-        early = PL_MIN(first->interval_ms / EARLY_PART, (int64_t)EARLY_MS);
-    *ret_ms = first ? first->due_ms + f->help_ms - early - now : INT64_MAX;
+        }
+    }
+    *ret_ms = first ? first_ms - pl_clock_mono_ms() : INT64_MAX;
     return *ret_ms <= 0 ? first : NULL;
 }
 
@@ -211,6 +232,7 @@ static void look_at(struct follower *f, struct one *o)
                                                                 .asked = o->apply || o->compare,
                                                                 .afresh = o->changed || o->apply,
                                                                 .changed = o->changed};
+    const int64_t began_ms = pl_clock_mono_ms();
     const uint64_t asked = o->asked;
     uint32_t random;
     bool reached;
@@ -227,6 +249,7 @@ static void look_at(struct follower *f, struct one *o)
     pl_random_bytes(&random, sizeof random);
     pthread_mutex_lock(&s->lock);
     o->busy = false;
+    o->slow = pl_clock_mono_ms() - began_ms > SLOW_MS;
     s->reload = s->reload || o->gone; /* the next reading takes it off the list */
     if (l.compare) {
         json_decref(o->compared);
@@ -235,6 +258,8 @@ static void look_at(struct follower *f, struct one *o)
     if (!o->apply && !o->compare) /* all that was asked for up to `asked` is done */
         o->done = asked;
     o->failures = reached ? 0 : o->failures + 1;
+    if (o->gone || o->slow) /* another thread may have to act */
+        pthread_cond_broadcast(&s->wake);
     o->due_ms =
         o->asked > o->done || o->changed ? 0 : pl_clock_mono_ms() + pl_source_wait_ms(o->interval_ms, o->failures, random);
 }
@@ -449,7 +474,7 @@ static int start_followers(struct pl_sources *s, struct pl_err *err)
     int r = 0;
 
     for (unsigned i = 0; r == 0 && i < FOLLOWERS; i++) {
-        s->followers[i] = (struct follower){.sources = s, .help_ms = (int64_t)i * HELP_MS};
+        s->followers[i] = (struct follower){.sources = s, .number = i};
         r = pl_git_child_create(&config, &s->followers[i].git, err);
     }
     while (r == 0 && s->n_followers < FOLLOWERS) {
