@@ -100,6 +100,8 @@ CREATE TABLE pipeline (                  -- [log]
     created_us INTEGER NOT NULL,
     updated_us INTEGER NOT NULL,
     source     TEXT NOT NULL DEFAULT '', -- the git repository that it follows; '' = it is set by hand
+    stopped    TEXT NOT NULL DEFAULT '' CHECK (stopped IN ('', 'hand', 'source')), -- who stopped it; '' = it runs
+    started_seq INTEGER NOT NULL DEFAULT 0, -- log object that said last that it runs again; 0 = it was never stopped
     UNIQUE (project, name)
 ) STRICT;
 
@@ -380,7 +382,7 @@ CREATE TABLE audit (                     -- who let whom in and took what away; 
 CREATE TABLE source (                    -- [log] watched git repositories
     name       TEXT PRIMARY KEY,
     project    TEXT NOT NULL REFERENCES project(name),
-    spec       TEXT NOT NULL,            -- {git, branch, path, interval, paused}
+    spec       TEXT NOT NULL,            -- {git, branch, path, interval, prune, paused}
     created_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

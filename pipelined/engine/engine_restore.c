@@ -179,7 +179,8 @@ static int restore_stages(struct pl_engine *e, struct pl_err *err)
     _cleanup_free_ int64_t *versions = NULL;
     size_t n = 0;
     int r = read_ids(e,
-                     "SELECT id FROM stage WHERE current = 1 OR id IN (SELECT version FROM job WHERE final = 0)"
+                     "SELECT id FROM stage WHERE (current = 1 AND NOT EXISTS (SELECT 1 FROM pipeline p"
+                     " WHERE p.id = stage.pipeline AND p.stopped <> '')) OR id IN (SELECT version FROM job WHERE final = 0)"
                      " OR id IN (SELECT j.version FROM job j JOIN run r ON r.id = j.run WHERE r.state = 'running')"
                      " OR id IN (SELECT stage FROM worker) ORDER BY id",
                      NULL, &versions, &n, err);

@@ -57,13 +57,16 @@ static int parse(struct pl_estage *s, struct pl_err *err)
 }
 
 /* Reads the order of the first run that gets a job of the stage: the run of the pipeline version that
- * introduced the stage, or the run after that version. */
+ * introduced the stage, or the run after that version, but none from before the last start of a pipeline that was
+ * stopped. −1: the pipeline is stopped, and no run does. */
 static int read_since(struct pl_conn *c, uint64_t version, int64_t *ret, struct pl_err *err)
 {
     int r = pl_sql_int(c, err, ret,
-                       "SELECT coalesce((SELECT r.ord FROM run r WHERE r.id = v.run),"
-                       " (SELECT r.ord + 1 FROM run r WHERE r.seq < v.seq ORDER BY r.seq DESC, r.ord DESC LIMIT 1), 0)"
-                       " FROM pipeline_version v, stage s WHERE s.id = ? AND v.pipeline = s.pipeline AND v.version ="
+                       "SELECT CASE WHEN p.stopped <> '' THEN -1 ELSE max(coalesce((SELECT r.ord FROM run r WHERE r.id = v.run),"
+                       " (SELECT r.ord + 1 FROM run r WHERE r.seq < v.seq ORDER BY r.seq DESC, r.ord DESC LIMIT 1), 0),"
+                       " coalesce((SELECT r.ord + 1 FROM run r WHERE r.seq < p.started_seq ORDER BY r.seq DESC, r.ord DESC"
+                       " LIMIT 1), 0)) END FROM pipeline_version v, stage s JOIN pipeline p ON p.id = s.pipeline"
+                       " WHERE s.id = ? AND v.pipeline = s.pipeline AND v.version ="
                        " (SELECT min(f.version) FROM stage f WHERE f.pipeline = s.pipeline AND f.name = s.name)",
                        "i", (int64_t)version);
 
@@ -310,8 +313,15 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SET};
     struct pl_sched_head heads[PL_SPEC_LEAVES_MAX];
     size_t n_heads = 0;
+    int64_t since = 0;
     int r;
 
+    if (s->since == UINT64_MAX) { /* it was loaded while its pipeline was stopped */
+        r = read_since(e->conn, s->version, &since, err);
+        if (r < 0)
+            return r;
+        s->since = (uint64_t)since;
+    }
     for (size_t i = 0; i < d->n_leaves; i++)
         if (pl_input_triggers(d->leaves[i]))
             heads[n_heads++] = pl_engine_head(d->leaves[i]->project, d->leaves[i]->repo, d->leaves[i]->branch);
@@ -349,7 +359,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     return pl_map_put(&e->current, &s->stage, sizeof s->stage, s, NULL, err);
 }
 
-/* The current stages in the database: the row ids of their versions, ascending, and the set of their stage
+/* The current stages in the database, without those of stopped pipelines: the row ids of their versions, ascending, and the set of their stage
  * ids. */
 struct current {
     uint64_t *versions;
@@ -371,7 +381,7 @@ static int read_current(struct pl_engine *e, struct current *ret, struct pl_err 
     size_t cap = 0;
     int r = pl_sql_query(e->conn, err, &rows,
                          "SELECT s.id, r.id FROM stage s JOIN repo r ON r.project = s.project AND r.name = s.name"
-                         " WHERE s.current = 1 ORDER BY s.id",
+                         " JOIN pipeline p ON p.id = s.pipeline AND p.stopped = '' WHERE s.current = 1 ORDER BY s.id",
                          "");
 
     while (r >= 0 && (r = pl_sql_next(e->conn, &rows, err)) > 0) {
@@ -418,7 +428,7 @@ static void sync_again(void *arg)
         pl_log_error("engine", "cannot update the stages: %s", err.msg);
 }
 
-/* Removes from the scheduler the stages that are gone: their pipeline was deleted or no longer has them. Each
+/* Removes from the scheduler the stages that are gone: their pipeline was stopped or deleted, or no longer has them. Each
  * removal may end jobs, so only 64 stages are removed per turn of the loop; with `all`, all are removed at
  * once, because new stages may need the branches that they write. */
 static int remove_gone(struct pl_engine *e, const struct current *current, bool all, struct pl_err *err)

@@ -163,7 +163,7 @@
 #define PL_SCHED_MESSAGE_MAX   512 /* bytes kept of a message from a worker or the cluster */
 
 /* Reason of a job that was killed because its stage was removed. */
-#define PL_SCHED_REMOVED "its pipeline was deleted or has no such stage any more"
+#define PL_SCHED_REMOVED "its pipeline was stopped or deleted, or has no such stage any more"
 
 enum pl_sched_state {
     PL_SCHED_CREATED,

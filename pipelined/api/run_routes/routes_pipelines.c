@@ -4,6 +4,7 @@
 
 #include "pipelined/db/pipelines/manual_run.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
+#include "pipelined/db/pipelines/pipeline_state.h"
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
@@ -14,6 +15,10 @@
 
 static json_t *set_reply(const struct pl_pipeline_draft *d)
 {
+    if (d->args.stopped)
+        json_array_append_new(d->warnings,
+                              json_sprintf("pipeline \"%s\" is stopped and does not run: pipelinectl start pipeline %s",
+                                           d->spec->pipeline, d->spec->pipeline));
     return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", d->spec->project, "pipeline", d->spec->pipeline,
                      "version", (json_int_t)d->args.version, "changed", (int)d->args.changed, "run", d->args.run, "stages",
                      d->args.changes, "gpu_s", (json_int_t)d->args.gpu_s, "warnings", json_incref(d->warnings));
@@ -76,6 +81,36 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     return r;
 }
 
+/* ---- stop, start ---- */
+
+static int set_state(struct pl_api *a, struct pl_http_request *req, bool stop, json_t **ret, struct pl_err *err)
+{
+    struct pl_pipeline_state_args args = {.project = pl_http_param(req, "project"),
+                                          .name = pl_http_param(req, "pipeline"),
+                                          .stop = stop};
+    /* the run of a start must read all puts that were acknowledged before this request */
+    int r = stop ? 0 : pl_open_commits_flush_inputs(a->services.opens, args.project, args.name, err);
+
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_state, &args, err);
+    if (r < 0)
+        return r;
+    if (args.changed)
+        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    *ret = json_pack("{s:s, s:s, s:s, s:b, s:s}", "project", args.project, "pipeline", args.name, "state",
+                     stop ? "stopped" : "running", "changed", (int)args.changed, "run", args.run);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+static int stop_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return set_state(a, req, true, ret, err);
+}
+
+static int start_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return set_state(a, req, false, ret, err);
+}
+
 /* ---- list, inspect, delete ---- */
 
 static void add_inputs(const json_t *node, json_t *out)
@@ -135,18 +170,21 @@ static int stages_json(struct pl_conn *c, int64_t pipeline, bool whole, json_t *
 
 static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool whole, json_t **ret, struct pl_err *err)
 {
+    const char *stopped = pl_col_text(rows, 7);
     json_t *stages = NULL;
     int r = stages_json(c, pl_col_int(rows, 0), whole, &stages, err);
 
     if (r < 0)
         return r;
-    *ret = json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2),
-                     "version", (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
-                     (json_int_t)pl_col_int(rows, 5), "source", pl_col_text(rows, 6), "stages", stages);
+    *ret =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2),
+                  "version", (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
+                  (json_int_t)pl_col_int(rows, 5), "source", pl_col_text(rows, 6), "state", *stopped ? "stopped" : "running",
+                  "stopped_by", *stopped ? stopped : NULL, "stages", stages);
     return 0;
 }
 
-#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us, source FROM pipeline"
+#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us, source, stopped FROM pipeline"
 
 /* Lists one page of pipelines with their stages. */
 static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -298,6 +336,19 @@ static const struct pl_api_route routes[] = {
                 "inputs; `force` processes every datum again.",
      .request = "PipelineRun",
      .reply = "PipelineRunReply"},
+    {.method = "POST",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}/stop",
+     .json = stop_pipeline,
+     .verb = PL_VERB_DEFINE,
+     .summary = "Stops a pipeline: its running jobs are killed, and its stages get no more until it is started. It keeps its "
+                "version and its outputs, and may be updated.",
+     .reply = "PipelineState"},
+    {.method = "POST",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}/start",
+     .json = start_pipeline,
+     .verb = PL_VERB_DEFINE,
+     .summary = "Starts a stopped pipeline with a run over the present content of its inputs.",
+     .reply = "PipelineState"},
     {.method = "DELETE",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = delete_pipeline,
@@ -310,7 +361,7 @@ static const struct pl_api_route routes[] = {
 static const struct pl_api_schema schemas[] = {
     {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string?"},
     {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer source:string "
-                 "stages:Stage[] filename:string? spec:string? origin:GitOrigin?"},
+                 "state:string stopped_by:string? stages:Stage[] filename:string? spec:string? origin:GitOrigin?"},
     {"GitOrigin", "source:string url:string branch:string commit:string path:string author:string message:string at:integer"},
     {"PipelineList", "pipelines:Pipeline[] next:string?"},
     {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? "
@@ -323,6 +374,7 @@ static const struct pl_api_schema schemas[] = {
      "warnings:string[]"},
     {"PipelineRun", "stage:string? force:boolean?"},
     {"PipelineRunReply", "run:string stages:string[]"},
+    {"PipelineState", "project:string pipeline:string state:string changed:boolean run:string"},
     {"PipelineDeleted", "project:string deleted:string"},
 };
 

@@ -22,10 +22,11 @@ static int64_t count(struct pl_conn *c, const char *sql)
 
 static json_t *counts_json(struct pl_conn *c)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "repos",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "repos",
                      (json_int_t)count(c, "SELECT count(*) FROM repo WHERE readable(project, name)"), "pipelines",
-                     (json_int_t)count(c, "SELECT count(*) FROM pipeline WHERE readable(project, NULL)"), "runs_running",
-                     (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'running'"), "runs_failed",
+                     (json_int_t)count(c, "SELECT count(*) FROM pipeline WHERE readable(project, NULL)"), "pipelines_stopped",
+                     (json_int_t)count(c, "SELECT count(*) FROM pipeline WHERE stopped <> '' AND readable(project, NULL)"),
+                     "runs_running", (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'running'"), "runs_failed",
                      (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'failure'"), "jobs_unfinished",
                      (json_int_t)count(c, "SELECT count(*) FROM job WHERE final = 0 AND readable(project, stage)"), "commits",
                      (json_int_t)count(c, "SELECT count(*) FROM commit_"));

@@ -256,6 +256,7 @@ static int list_pipeline(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"PIPELINE", "name", NULL},
                                                {"VERSION", "version", NULL},
+                                               {"STATE", "state", NULL},
                                                {"UPDATED", "updated_us", pl_show_ago},
                                                {"STAGES", "stages", show_stages}};
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/pipelines?project=%s", c->project);
@@ -296,6 +297,46 @@ static int run_pipeline(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
+/* Stops or starts the pipeline; `ret`: the answer. */
+static int set_state(const struct pl_cli *c, const char *verb, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    int r = pipeline_path(c, verb, &path, err);
+
+    r = r < 0 ? r : pl_cli_call((struct pl_cli *)c, "POST", path, NULL, ret, err);
+    return r < 0 || !c->json ? r : pl_show_json(*ret, err);
+}
+
+static int stop_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    int r = set_state(c, "/stop", &answer, err);
+
+    if (r == 0 && json_is_true(pl_show_at(answer, "changed")))
+        pl_show_say(c, "pipeline %s is stopped and keeps its outputs: pipelinectl start pipeline %s goes on\n", c->args[0],
+                    c->args[0]);
+    else if (r == 0)
+        pl_show_say(c, "pipeline %s was stopped already\n", c->args[0]);
+    return r;
+}
+
+static int start_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    int r = set_state(c, "/start", &answer, err);
+    const char *run = pl_show_text_at(answer, "run");
+
+    if (r < 0)
+        return r;
+    if (!json_is_true(pl_show_at(answer, "changed")))
+        pl_show_say(c, "pipeline %s is not stopped; run pipeline %s begins a run\n", c->args[0], c->args[0]);
+    else if (*run)
+        pl_show_say(c, "pipeline %s started\nrun %s\nnext: pipelinectl wait run %.8s\n", c->args[0], run, run);
+    else
+        pl_show_say(c, "pipeline %s started; its inputs have no commit yet\n", c->args[0]);
+    return 0;
+}
+
 static void show_code(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     const char *head = pl_show_text_at(value, "head");
@@ -309,6 +350,8 @@ static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
     static const struct pl_column lines[] = {{"pipeline", "name", NULL},
                                              {"project", "project", NULL},
                                              {"version", "version", NULL},
+                                             {"state", "state", NULL},
+                                             {"stopped by", "stopped_by", NULL},
                                              {"created", "created_us", pl_show_time},
                                              {"updated", "updated_us", pl_show_time},
                                              {"spec", "filename", NULL},
@@ -392,6 +435,24 @@ static const struct pl_verb verbs[] = {
      run_pipeline,
      "Starts a run of a pipeline's stages on the current data of their inputs.",
      {"run pipeline digits", "run pipeline digits --stage train", "run pipeline digits --stage train --force"}},
+    {"stop",
+     "pipeline",
+     "NAME",
+     1,
+     1,
+     NULL,
+     stop_pipeline,
+     "Stops a pipeline: kills its running jobs, and gives it no more until start. It keeps its outputs.",
+     {"stop pipeline digits", "stop pipeline vision/photos", "stop pipeline digits --json"}},
+    {"start",
+     "pipeline",
+     "NAME",
+     1,
+     1,
+     NULL,
+     start_pipeline,
+     "Starts a stopped pipeline, with a run over the current data of its inputs.",
+     {"start pipeline digits", "start pipeline vision/photos", "start pipeline digits --json"}},
     {"list",
      "pipeline",
      "",

@@ -29,7 +29,10 @@ static void print_figures(const json_t *s)
     pl_show_print(stdout, "pipelined %s at %s, data in %s\n", pl_show_text_at(s, "version"), pl_show_text_at(s, "url"),
                   pl_show_text_at(s, "data_dir"));
     print_count(s, "counts.repos", "repo", "", ", ");
-    print_count(s, "counts.pipelines", "pipeline", "", ", ");
+    print_count(s, "counts.pipelines", "pipeline", "", "");
+    if (pl_show_int_at(s, "counts.pipelines_stopped"))
+        printf(" (%lld stopped)", (long long)pl_show_int_at(s, "counts.pipelines_stopped"));
+    printf(", ");
     print_count(s, "counts.commits", "commit", "", "; ");
     printf("%s free of %s\n", pl_size_text((uint64_t)pl_show_int_at(s, "disk.free_bytes"), free_text),
            pl_size_text((uint64_t)pl_show_int_at(s, "disk.total_bytes"), total_text));

@@ -2,6 +2,7 @@
  * creates the run. */
 #include "pipelined/db/pipelines/manual_run.h"
 
+#include "pipelined/db/pipelines/pipeline_state.h"
 #include "pipelined/db/pipelines/pipeline_tx.h"
 #include "pipelined/db/tx/job_tx.h"
 #include <stdio.h>
@@ -100,6 +101,8 @@ int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *ready = json_array();
     int r = read_spec(pl_tx_conn(tx), a, &spec, err);
 
+    *a->run = '\0';
+    r = r < 0 ? r : pl_pipeline_check_runs(pl_tx_conn(tx), a->project, a->pipeline, err);
     if (r < 0)
         return r;
     wanted = calloc(spec->n_stages, sizeof *wanted);
@@ -110,6 +113,8 @@ int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     r = pl_pipeline_stages_to_run(tx, spec, wanted, ready, err);
     r = r < 0 ? r : list_stages(a, spec, wanted, ready, err);
+    if (r == 0 && json_array_size(a->stages) == 0 && a->may_be_none)
+        return 0;
     if (r == 0 && json_array_size(a->stages) == 0)
         r = nothing_to_read(a, spec, wanted, err);
     return r < 0 ? r : make_run(tx, a, err);

@@ -8,13 +8,14 @@ struct pl_manual_run_args {
     const char *project, *pipeline;
     const char *stage; /* run this stage and those downstream of it; NULL = all stages of the pipeline */
     bool force;        /* run every datum of the stages in `stages` again; reuse no earlier result */
+    bool may_be_none;  /* if no stage has a commit to read, make no run */
     /* out: */
-    char run[PL_ID_HEX + 1];
-    json_t *stages; /* [project, stage(, "force")] of each stage with which the run begins; new reference */
+    char run[PL_ID_HEX + 1]; /* "" = none was made */
+    json_t *stages;          /* [project, stage(, "force")] of each stage with which the run begins; new reference */
 };
 
-/* Creates the run. arg: struct pl_manual_run_args. PL_ENOTFOUND: no such pipeline or stage; PL_EINVAL: no
- * wanted stage has a commit to read; the message names the repo. */
+/* Creates the run. arg: struct pl_manual_run_args. PL_ENOTFOUND: no such pipeline or stage; PL_ECONFLICT:
+ * the pipeline is stopped; PL_EINVAL: no wanted stage has a commit to read; the message names the repo. */
 PL_MUST_CHECK
 int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Sets *ret to true if the run must run every datum of this stage again. */

@@ -4,6 +4,7 @@
 #include "pipelined/db/pipelines/pipeline_tx.h"
 
 #include "pipelined/db/pipelines/pipeline_cycle.h"
+#include "pipelined/db/pipelines/pipeline_state.h"
 #include "pipelined/db/pipelines/update_cost.h"
 #include "pipelined/db/tx/job_tx.h"
 #include "pipelined/db/tx/pack_state_tx.h"
@@ -299,13 +300,17 @@ int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, cons
     return r;
 }
 
-/* Lists the new or changed stages that can run, and the stages downstream of them. */
+/* Lists the new or changed stages that can run, and the stages downstream of them; none of a stopped pipeline, and all of one
+ * that starts again. */
 static int changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *ret, struct pl_err *err)
 {
     _cleanup_free_ bool *changed = calloc(a->spec->n_stages + 1, sizeof *changed);
 
+    if (a->stopped)
+        return 0;
     for (size_t i = 0; changed && i < a->spec->n_stages; i++)
-        changed[i] = !pl_streq(json_string_value(json_object_get(json_array_get(a->changes, i), "change")), "unchanged");
+        changed[i] =
+            a->restarted || !pl_streq(json_string_value(json_object_get(json_array_get(a->changes, i), "change")), "unchanged");
     return changed ? pl_pipeline_stages_to_run(tx, a->spec, changed, ret, err) : pl_err_nomem(err);
 }
 
@@ -384,7 +389,7 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *origin = NULL;
     int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
-                         "SELECT p.version, p.source, v.origin FROM pipeline p JOIN pipeline_version v"
+                         "SELECT p.version, p.source, v.origin, p.stopped FROM pipeline p JOIN pipeline_version v"
                          " ON v.pipeline = p.id AND v.version = p.version WHERE p.project = ? AND p.name = ?",
                          "ss", a->spec->project, a->spec->pipeline);
 
@@ -398,7 +403,10 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     }
     a->version = pl_col_int(&rows, 0) + 1;
     origin = pl_col_json(&rows, 2);
-    return check_source(a, pl_col_text(&rows, 1), origin, err);
+    r = check_source(a, pl_col_text(&rows, 1), origin, err);
+    a->restarted = a->origin && !a->skipped && pl_streq(pl_col_text(&rows, 3), PL_STOPPED_BY_SOURCE);
+    a->stopped = !a->restarted && *pl_col_text(&rows, 3);
+    return r;
 }
 
 /* Estimates the cost of the update, and refuses it if it is high and not confirmed. */
@@ -415,7 +423,8 @@ static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *run
     return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --dry-run shows what would run, --yes confirms it");
 }
 
-/* Creates the new version and its run. */
+/* Creates the new version and its run. If only the file of a pipeline comes back that its source stopped, there is no new
+ * version. */
 static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *runs = json_array();
@@ -424,10 +433,10 @@ static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
 
     r = r < 0 ? r : price(tx, a, runs, err);
     r = r < 0 ? r : add_to_run(tx, a, batch, runs, err);
-    if (r == 0) {
-        a->changed = true;
+    if (r == 0 && a->restarted)
+        r = pl_pipeline_state_emit(tx, a->spec->project, a->spec->pipeline, "", err);
+    if (r == 0 && a->changed)
         r = emit_pipeline(tx, a, err);
-    }
     r = r < 0 || a->batch ? r : pl_pipeline_batch_run(tx, &alone, a->spec->pipeline, err);
     json_decref(alone.stages);
     return r;
@@ -452,7 +461,7 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     json_decref(a->changes);
     a->changes = json_array();
-    a->changed = a->skipped = false;
+    a->changed = a->skipped = a->stopped = a->restarted = false;
     a->run[0] = '\0';
     a->gpu_s = 0;
     r = kept && a->changes ? 0 : pl_err_nomem(err);
@@ -470,9 +479,10 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : check_circle(tx, a, err);
     if (r < 0)
         return r;
-    if (!a->changed && a->version > 1)
+    a->changed = a->changed || a->version == 1;
+    if (!a->changed)
         a->version--;
-    else
+    if (a->changed || a->restarted)
         r = make_version(tx, a, err);
     if (r == 0 && a->dry_run)
         r = pl_err_set(err, PL_ECANCELED, "dry run");
@@ -542,8 +552,10 @@ int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", a->name, a->project);
-    r = r < 0 ? r : check_unsourced(tx, id, a, err);
+    r = r < 0 || a->by_source ? r : check_unsourced(tx, id, a, err);
     r = r < 0 ? r : list_outputs(tx, id, names, err);
+    if (r == 0 && a->outputs && json_array_extend(a->outputs, names) < 0)
+        r = pl_err_nomem(err);
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
     if (r == 0 && !a->keep_repos)

@@ -47,6 +47,8 @@ struct pl_pipeline_args {
     /* out: */
     bool skipped; /* it was detached from the source, and nothing was done */
     bool changed;
+    bool stopped;        /* the pipeline is stopped, and stays so: the new version does not run */
+    bool restarted;      /* its source had stopped it, and it runs again */
     json_t *kept_origin; /* {"detached": source} of a pipeline that is set by hand; NULL = none; new reference */
     int64_t version;
     char run[PL_ID_HEX + 1]; /* id of the run; "" = no stage can run yet */
@@ -84,9 +86,11 @@ struct pl_pipeline_delete_args {
     const char *project, *name;
     bool keep_repos; /* keep the output repos as plain repos with their data */
     bool force;      /* delete even if other pipelines read the output repos */
+    bool by_source;  /* its source deletes it, because its file is gone */
+    json_t *outputs; /* an array to which the names of its output repos are added; borrowed, NULL = none */
 };
 
 /* Deletes the pipeline. arg: struct pl_pipeline_delete_args. PL_ENOTFOUND: no such pipeline; PL_EINUSE:
- * another pipeline reads an output repo. */
+ * another pipeline reads an output repo, or a file of the pipeline's source sets it. */
 PL_MUST_CHECK
 int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -9,6 +9,7 @@
  *   defaults_tx     transactions on cluster and project defaults
  *   manual_run      starts stages of a pipeline by hand
  *   pipeline_draft  a spec on its way to a pipeline version
+ *   pipeline_state  stops pipelines and starts them again
  *   pipeline_tx     transactions on pipelines
  *   rerun           runs the jobs of an earlier run again
  *   source_tx       transactions on sources, and on the pipelines of a git commit

@@ -2,6 +2,7 @@
  * the new run. */
 #include "pipelined/db/pipelines/rerun.h"
 
+#include "pipelined/db/pipelines/pipeline_state.h"
 #include "pipelined/db/tx/job_tx.h"
 #include "pipelined/db/tx/rerun_branch.h"
 #include "pipelined/db/writer/name_lookup.h"
@@ -115,6 +116,15 @@ static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const 
     return r;
 }
 
+/* Refuses a stage of a stopped pipeline: no run gives it jobs. */
+static int check_runs(struct pl_conn *c, const char *project, const char *stage, struct pl_err *err)
+{
+    _cleanup_free_ char *pipeline = NULL;
+    int r = pl_db_stage_owner(c, project, stage, &pipeline, err);
+
+    return r < 0 ? r : pl_pipeline_check_runs(c, project, pipeline, err);
+}
+
 /* Checks that the stage still exists, and is unchanged unless only failed jobs are repeated. */
 static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const char *project, const char *stage, int64_t version,
                        struct pl_err *err)
@@ -125,6 +135,7 @@ static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const c
 
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_ECONFLICT, "stage %s of run %.8s no longer exists", stage, a->of);
+    r = r < 0 ? r : check_runs(c, project, stage, err);
     if (r < 0 || a->failed || current == version)
         return PL_MIN(r, 0);
     return pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);

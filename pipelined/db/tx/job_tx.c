@@ -77,7 +77,7 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
 {
-    int64_t ended = 0, there = 0;
+    int64_t ended = 0, there = 0, runs = 0;
     int r = pl_sql_int(pl_tx_conn(tx), err, &ended,
                        "SELECT EXISTS (SELECT 1 FROM job WHERE run = ? AND project = ? AND stage = ? AND final = 1)", "sss",
                        a->run, a->project, a->stage);
@@ -87,12 +87,19 @@ int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct p
                            "SELECT EXISTS (SELECT 1 FROM stage v JOIN stage s ON s.project = v.project AND s.name = v.name"
                            " WHERE v.id = ? AND s.current = 1)",
                            "i", a->version);
+    r = r < 0 ? r
+              : pl_sql_int(pl_tx_conn(tx), err, &runs,
+                           "SELECT NOT EXISTS (SELECT 1 FROM stage v JOIN pipeline p ON p.id = v.pipeline"
+                           " WHERE v.id = ? AND p.stopped <> '')",
+                           "i", a->version);
     if (r < 0)
         return r;
     if (ended)
         return pl_err_set(err, PL_ECANCELED, "the job of stage %s in run %.8s has ended already", a->stage, a->run);
     if (!there)
         return pl_err_set(err, PL_ECANCELED, "stage %s was deleted while its job committed", a->stage);
+    if (!runs)
+        return pl_err_set(err, PL_ECANCELED, "the pipeline of stage %s was stopped while its job committed", a->stage);
     return 0;
 }
 
@@ -134,7 +141,8 @@ int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : run_event(tx, a, err);
 }
 
-/* Finds the current stages whose spec names one of the branches as an input PROJECT/REPO@BRANCH. */
+/* Finds the current stages whose spec names one of the branches as an input PROJECT/REPO@BRANCH, and whose pipeline is not
+ * stopped. */
 static int readers_of(struct pl_conn *c, const char *project, const char *repo, const json_t *branches, json_t *ret,
                       struct pl_err *err)
 {
@@ -143,6 +151,7 @@ static int readers_of(struct pl_conn *c, const char *project, const char *repo, 
     int r = names ? pl_sql_query(c, err, &rows,
                                  "SELECT DISTINCT s.project, s.name FROM stage s, json_tree(s.spec, '$.input') t"
                                  " WHERE s.current = 1 AND t.key = 'repo'"
+                                 " AND NOT EXISTS (SELECT 1 FROM pipeline p WHERE p.id = s.pipeline AND p.stopped <> '')"
                                  " AND t.value IN (SELECT ?1 || '/' || ?2 || '@' || value FROM json_each(?3)) ORDER BY 1, 2",
                                  "sss", project, repo, names)
                   : pl_err_nomem(err);

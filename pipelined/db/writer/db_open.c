@@ -235,6 +235,8 @@ static const char *const upgrades[] = {
     " error TEXT NOT NULL DEFAULT '', seen TEXT NOT NULL DEFAULT '', applied TEXT NOT NULL DEFAULT '',"
     " details TEXT NOT NULL DEFAULT '{}', looked_us INTEGER NOT NULL DEFAULT 0, changed_us INTEGER NOT NULL DEFAULT 0) STRICT,"
     " WITHOUT ROWID;",
+    "ALTER TABLE pipeline ADD COLUMN stopped TEXT NOT NULL DEFAULT '' CHECK (stopped IN ('', 'hand', 'source'));"
+    "ALTER TABLE pipeline ADD COLUMN started_seq INTEGER NOT NULL DEFAULT 0;",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

@@ -285,6 +285,19 @@ static int apply_pipeline_delete(struct pl_conn *c, const json_t *o, uint64_t se
                                pl_json_str(o, "name"));
 }
 
+/* Stops a pipeline, or lets it run again. A start takes a row id from table stage: the engine reads its stages again when
+ * the newest id changes, before it takes any later run. */
+static int apply_pipeline_state(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    const char *stopped = pl_json_str(o, "stopped");
+    int r = pl_sql_exec(c, err,
+                        "UPDATE pipeline SET stopped = ?1, started_seq = CASE ?1 WHEN '' THEN ?2 ELSE started_seq END"
+                        " WHERE project = ?3 AND name = ?4",
+                        "siss", stopped, (int64_t)seq, pl_json_str(o, "project"), pl_json_str(o, "name"));
+
+    return r < 0 || *stopped ? r : pl_sql_exec(c, err, "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'stage'", "");
+}
+
 static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     _cleanup_free_ char *spec = dump(o, "spec", "{}");
@@ -471,6 +484,7 @@ int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uin
         [PL_RECORD_PROJECT_OPTIONS] = apply_project_options,
         [PL_RECORD_SOURCE] = apply_source,
         [PL_RECORD_SOURCE_DELETE] = apply_source_delete,
+        [PL_RECORD_PIPELINE_STATE] = apply_pipeline_state,
     };
     int r;
 

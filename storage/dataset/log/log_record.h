@@ -53,7 +53,7 @@
     X(TOKEN, 20, "token", "at expires hash name role scope user",                                                                \
       "A token of a user, by its SHA-256; it allows no more than `role` over `scope`. `expires`: 0 = never.")                    \
     X(SOURCE, 21, "source", "at name project spec",                                                                              \
-      "A git repository is followed, or its settings change: `spec` is {`git`, `branch`, `path`, `interval`, `paused`}.")        \
+      "A git repository is followed, or its settings change: `spec` is {`git`, `branch`, `path`, `interval`, `prune`, …}.")      \
     X(NOTIFY, 22, "notify", "", "Reserved.")                                                                                     \
     X(USER_DELETE, 23, "user_delete", "name", "A user is deleted with all tokens and keys.")                                     \
     X(TOKEN_DELETE, 24, "token_delete", "hash", "A token becomes invalid.")                                                      \
@@ -62,7 +62,10 @@
     X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key becomes invalid.")                                              \
     X(PROJECT_OPTIONS, 27, "project_options", "name options",                                                                    \
       "All settings of a project: `options` is {`network`: false} if its stages have no network, otherwise {}.")                 \
-    X(SOURCE_DELETE, 28, "source_delete", "name", "The repository is not followed any more; its pipelines are set by hand.")
+    X(SOURCE_DELETE, 28, "source_delete", "name", "The repository is not followed any more; its pipelines are set by hand.")     \
+    X(PIPELINE_STATE, 29, "pipeline_state", "at name project stopped",                                                           \
+      "A pipeline stops or runs again. `stopped`: who stopped it, `hand` or `source`; runs give its stages no jobs until "       \
+      "`\"\"` says that it runs again.")
 
 enum pl_record_kind {
 #define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),
