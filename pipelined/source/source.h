@@ -46,7 +46,7 @@ bool pl_sources_drained(struct pl_sources *s, int64_t ms);
 /* Waits for the end of the threads and frees the sources. NULL is allowed. Returns NULL. */
 struct pl_sources *pl_sources_destroy(struct pl_sources *s);
 
-/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, paused?}, and returns them in their normal
+/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, prune?, paused?}, and returns them in their normal
  * form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: the
  * daemon's settings exclude the repository. */
 PL_MUST_CHECK
@@ -56,8 +56,8 @@ void pl_sources_changed(struct pl_sources *s);
 /* Asks for a look now, also at a paused source. Returns the number of that look (see pl_sources_looks); 0 = there is no
  * such source. `compare`: the look changes nothing, and pl_sources_compared says what another would do. */
 uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare);
-/* Returns the result of the last comparison, {"commit", "error", "pipelines": [{"pipeline", "path", "change":
- * "created" | "updated" | "unchanged", "stages"}], "left"?, "warnings"?, "errors"?}; a new reference, NULL if there was none since the start. */
+/* Returns the result of the last comparison, {"commit", "error", "prune", "pipelines": [{"pipeline", "path", "change":
+ * "created" | "updated" | "unchanged" | "started", "stages"}], "left"?, "warnings"?, "errors"?}; a new reference, NULL if there was none since the start. */
 json_t *pl_sources_compared(struct pl_sources *s, const char *name);
 /* Returns the number of the last completed look at the source since this start; 0 = none. */
 uint64_t pl_sources_looks(struct pl_sources *s, const char *name);

@@ -565,12 +565,15 @@ int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *r
     for (size_t i = 0; i < c->n; i++) {
         const struct pl_pipeline_args *args = &c->drafts[i].draft.args;
 
-        changed = changed || args->changed;
+        changed = changed || args->changed || args->restarted;
+        if (args->stopped && r == 0)
+            r = warn(c, err, "%s: pipeline \"%s\" is stopped: pipelinectl start pipeline %s", c->drafts[i].path,
+                     args->spec->pipeline, args->spec->pipeline);
         if (args->skipped && r == 0)
             r = warn(c, err, "%s: pipeline \"%s\" was detached and is set by hand: delete the pipeline to have it set again",
                      c->drafts[i].path, args->spec->pipeline);
     }
-    if (changed)
+    if (changed || (ret->prune != PL_PRUNE_OFF && json_array_size(ret->left) > 0))
         c->host->pipelines_changed(c->host->engine, ret->run);
     return r;
 }
@@ -585,12 +588,25 @@ json_t *pl_source_commit_changes(struct pl_source_commit *c)
         (void)!pl_pipeline_draft_name_files(d, NULL); /* the list is right without the names */
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:O}", "pipeline", d->spec->pipeline, "path", c->drafts[i].path,
                                               "change",
-                                              !d->args.changed      ? "unchanged"
+                                              d->args.restarted     ? "started"
+                                              : !d->args.changed    ? "unchanged"
                                               : d->args.version > 1 ? "updated"
                                                                     : "created",
                                               "stages", d->args.changes));
     }
     return list;
+}
+
+json_t *pl_source_commit_left(const struct pl_source_apply *done, const char *name)
+{
+    switch (done->prune) {
+    case PL_PRUNE_STOP:
+        return json_sprintf("pipeline \"%s\" is in no file any more, and is stopped: pipelinectl delete pipeline %s", name, name);
+    case PL_PRUNE_DELETE:
+        return json_sprintf("pipeline \"%s\" was in no file any more, and was deleted with its outputs", name);
+    default:
+        return json_sprintf("pipeline \"%s\" is in no file any more, and still runs: pipelinectl delete pipeline %s", name, name);
+    }
 }
 
 json_t *pl_source_commit_names(const struct pl_source_commit *c)

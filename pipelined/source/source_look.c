@@ -134,9 +134,7 @@ static json_t *details_of(const struct pl_source_look *l, struct pl_source_commi
 
     json_array_foreach(done ? done->left : NULL, i, name)
     {
-        json_array_append_new(warnings, json_sprintf("pipeline \"%s\" is in no file any more, and still runs: pipelinectl delete "
-                                                     "pipeline %s",
-                                                     json_string_value(name), json_string_value(name)));
+        json_array_append_new(warnings, pl_source_commit_left(done, json_string_value(name)));
     }
     if (json_is_true(json_object_get(l->tip, "forced")))
         json_array_append_new(warnings, json_sprintf("the branch was rewritten: commit %.12s is not in its history", l->seen));
@@ -215,9 +213,10 @@ static int compare(struct pl_source_look *l, int r, struct pl_err *err)
     struct pl_source_commit c = {0};
 
     r = r < 0 ? r : set_pipelines(l, &c, &done, err);
-    l->compared = json_pack("{s:s, s:s, s:o, s:O*, s:O*, s:O*}", "commit", pl_json_str(l->tip, "id"), "error",
-                            r < 0 ? err->msg : "", "pipelines", r < 0 ? json_array() : pl_source_commit_changes(&c), "left",
-                            done.left, "warnings", c.warnings, "errors", r < 0 ? c.errors : NULL);
+    l->compared = json_pack("{s:s, s:s, s:s, s:o, s:O*, s:O*, s:O*}", "prune", pl_source_prune_name(done.prune), "commit",
+                            pl_json_str(l->tip, "id"), "error", r < 0 ? err->msg : "", "pipelines",
+                            r < 0 ? json_array() : pl_source_commit_changes(&c), "left", done.left, "warnings", c.warnings,
+                            "errors", r < 0 ? c.errors : NULL);
     json_decref(done.left);
     pl_source_commit_finish(&c);
     return r;

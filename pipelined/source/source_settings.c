@@ -55,6 +55,13 @@ static int check_interval(const char *text, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "interval") : 0;
 }
 
+static int check_prune(const char *text, struct pl_err *err)
+{
+    if (strcmp(text, "off") != 0 && strcmp(text, "stop") != 0 && strcmp(text, "delete") != 0)
+        return pl_err_set(err, PL_EINVAL, "prune: \"%.40s\" is not accepted: off, stop or delete", text);
+    return 0;
+}
+
 static const struct setting {
     const char *name, *fallback; /* NULL = the setting is required */
     int (*check)(const char *text, struct pl_err *err);
@@ -64,6 +71,7 @@ static const struct setting {
     {"path", PL_SOURCE_PATH, check_path},
     {"interval", PL_SOURCE_INTERVAL, check_interval},
     {"secret", "", check_secret},
+    {"prune", "off", check_prune},
 };
 
 /* Checks one setting and adds it to `out`. */
@@ -111,7 +119,8 @@ static int refuse_unknown(const json_t *settings, struct pl_err *err)
             return pl_err_field(
                 err,
                 pl_err_set(err, PL_EINVAL,
-                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret and paused", key),
+                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret, prune and paused",
+                           key),
                 key);
     }
     return 0;

@@ -248,16 +248,17 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"SourceSettings", "git:string? branch:string? path:string? interval:string? secret:string? paused:boolean?"},
+    {"SourceSettings", "git:string? branch:string? path:string? interval:string? secret:string? prune:string? paused:boolean?"},
     {"SourceCreate", "name:string project:string? settings:SourceSettings"},
     {"SourceUpdate", "settings:SourceSettings"},
     {"SourceLook", "name:string project:string? look:integer"},
-    {"GitSource",
-     "name:string project:string git:string branch:string path:string interval:string secret:string? paused:boolean state:string "
-     "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
-     "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
-     "errors:string[]?"},
-    {"SourceDiff", "commit:string error:string pipelines:PipelineDiff[] left:string[]? warnings:string[]? errors:string[]?"},
+    {"GitSource", "name:string project:string git:string branch:string path:string interval:string secret:string? prune:string "
+                  "paused:boolean state:string "
+                  "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
+                  "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
+                  "errors:string[]?"},
+    {"SourceDiff",
+     "commit:string error:string prune:string pipelines:PipelineDiff[] left:string[]? warnings:string[]? errors:string[]?"},
     {"PipelineDiff", "pipeline:string path:string change:string stages:StageChange[]"},
     {"SourceList", "sources:GitSource[] next:string?"},
 };

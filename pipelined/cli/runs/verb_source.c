@@ -102,7 +102,7 @@ static int read_file(const char *file, json_t **ret, struct pl_err *err)
 /* Gathers settings from the file, and from options, which come first. */
 static int gather(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
-    static const char *const names[] = {"git", "branch", "path", "interval", "secret"};
+    static const char *const names[] = {"git", "branch", "path", "interval", "secret", "prune"};
     const char *file = pl_cli_value(c, "file");
     json_t *settings = NULL;
     int r = file ? read_file(file, &settings, err) : 0;
@@ -165,9 +165,10 @@ static int update_source(struct pl_cli *c, struct pl_err *err)
     (void)!json_object_del(settings, "project");
     if (json_object_size(settings) == 0) {
         json_decref(settings);
-        return pl_err_set(err, PL_EUSAGE,
-                          "update source %s changes nothing: give --git, --branch, --path, --interval, --secret or --file",
-                          c->args[0]);
+        return pl_err_set(
+            err, PL_EUSAGE,
+            "update source %s changes nothing: give --git, --branch, --path, --interval, --secret, --prune or --file",
+            c->args[0]);
     }
     r = change(c, settings, err);
     if (r == 0)
@@ -205,7 +206,7 @@ static int sync_source(struct pl_cli *c, struct pl_err *err)
 /* Says what the comparison `diff` found. */
 static int tell_diff(struct pl_cli *c, const json_t *diff, struct pl_err *err)
 {
-    const char *error = pl_show_text_at(diff, "error");
+    const char *error = pl_show_text_at(diff, "error"), *prune = pl_show_text_at(diff, "prune");
     const json_t *one;
     size_t i;
 
@@ -223,7 +224,10 @@ static int tell_diff(struct pl_cli *c, const json_t *diff, struct pl_err *err)
     }
     json_array_foreach(pl_show_at(diff, "left"), i, one)
     {
-        pl_show_say(c, "pipeline %s is in no file any more and would stay\n", json_string_value(one));
+        pl_show_say(c, "pipeline %s is in no file any more and would %s\n", json_string_value(one),
+                    pl_streq(prune, "stop")     ? "be stopped"
+                    : pl_streq(prune, "delete") ? "be deleted with its outputs"
+                                                : "stay");
     }
     return 0;
 }
@@ -272,6 +276,7 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
                                                {"path", "path", NULL},
                                                {"interval", "interval", NULL},
                                                {"secret", "secret", NULL},
+                                               {"prune", "prune", NULL},
                                                {"state", "state", NULL},
                                                {"error", "error", NULL},
                                                {"errors", "errors", NULL},
@@ -297,14 +302,15 @@ static int delete_source(struct pl_cli *c, struct pl_err *err)
     return pl_show_delete(c, path, "source", c->args[0], err);
 }
 
-static const struct pl_option options[] = {{"git", 0, "URL",
-                                            "address of the repository: https://HOST/PATH, USER@HOST:PATH, /FOLDER"},
-                                           {"branch", 0, "BRANCH", "branch to follow; the repository's default if not given"},
-                                           {"path", 0, "GLOB", "spec files in the repository; pipelines/**/*.json if not given"},
-                                           {"interval", 0, "DURATION", "time between two looks; 60s if not given"},
-                                           {"secret", 0, "NAME", "secret of the project with the credentials; see docs/git.md"},
-                                           {"file", 'f', "FILE", "settings as JSON: {\"name\", \"project\", \"git\", …}"},
-                                           {0}};
+static const struct pl_option options[] = {
+    {"git", 0, "URL", "address of the repository: https://HOST/PATH, USER@HOST:PATH, /FOLDER"},
+    {"branch", 0, "BRANCH", "branch to follow; the repository's default if not given"},
+    {"path", 0, "GLOB", "spec files in the repository; pipelines/**/*.json if not given"},
+    {"interval", 0, "DURATION", "time between two looks; 60s if not given"},
+    {"secret", 0, "NAME", "secret of the project with the credentials; see docs/git.md"},
+    {"prune", 0, "off|stop|delete", "what happens to pipelines whose file is gone; off if not given"},
+    {"file", 'f', "FILE", "settings as JSON: {\"name\", \"project\", \"git\", …}"},
+    {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",

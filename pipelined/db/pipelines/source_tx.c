@@ -1,7 +1,9 @@
 /* source_tx: validates, emits the records of sources, and sets the pipelines of one commit together. */
 #include "pipelined/db/pipelines/source_tx.h"
 
+#include "pipelined/db/pipelines/pipeline_state.h"
 #include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/db/writer/name_lookup.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/path.h"
 
@@ -158,6 +160,96 @@ static int note_left(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err 
     return r;
 }
 
+/* ---- pipelines that are in no file any more ---- */
+
+static const char *const prune_names[] = {[PL_PRUNE_OFF] = "off", [PL_PRUNE_STOP] = "stop", [PL_PRUNE_DELETE] = "delete"};
+
+const char *pl_source_prune_name(enum pl_source_prune prune)
+{
+    return prune_names[prune];
+}
+
+/* Reads the source's setting `prune`. */
+static int read_prune(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err *err)
+{
+    _cleanup_free_ char *name = NULL;
+    int r =
+        pl_sql_text(pl_tx_conn(tx), err, &name,
+                    "SELECT coalesce((SELECT json_extract(spec, '$.prune') FROM source WHERE name = ?), 'off')", "s", a->name);
+
+    a->prune = PL_PRUNE_OFF;
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(prune_names); i++)
+        if (pl_streq(name, prune_names[i]))
+            a->prune = (enum pl_source_prune)i;
+    return r;
+}
+
+/* Stops the pipeline, unless it is stopped already. */
+static int stop_left(struct pl_tx *tx, const struct pl_source_apply *a, const char *name, struct pl_err *err)
+{
+    int64_t runs = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &runs, "SELECT stopped = '' FROM pipeline WHERE project = ? AND name = ?", "ss",
+                       a->project, name);
+
+    return r < 0 || !runs ? r : pl_pipeline_state_emit(tx, a->project, name, PL_STOPPED_BY_SOURCE, err);
+}
+
+/* Stops or deletes the pipelines that are left. Output repos of deleted ones are only added to `outputs`: pipelines of the
+ * commit may have their stages from now on, and those that read them are deleted or changed first. */
+static int prune_left(struct pl_tx *tx, const struct pl_source_apply *a, json_t *outputs, struct pl_err *err)
+{
+    const json_t *name;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(a->left, i, name)
+    {
+        struct pl_pipeline_delete_args gone = {
+            .project = a->project, .name = json_string_value(name), .keep_repos = true, .by_source = true, .outputs = outputs};
+
+        if (r == 0 && a->prune == PL_PRUNE_STOP)
+            r = stop_left(tx, a, gone.name, err);
+        else if (r == 0 && a->prune == PL_PRUNE_DELETE)
+            r = pl_tx_pipeline_delete(tx, &gone, err);
+    }
+    return r;
+}
+
+/* Deletes the output repo of a deleted pipeline, unless a stage of another pipeline writes it now. */
+static int delete_output(struct pl_tx *tx, const struct pl_source_apply *a, const char *name, struct pl_err *err)
+{
+    struct pl_repo_args repo = {.project = a->project, .name = name};
+    _cleanup_free_ char *owner = NULL;
+    struct pl_err why = {0};
+    int r = pl_db_stage_owner(pl_tx_conn(tx), a->project, name, &owner, err);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_tx_repo_delete(tx, &repo, &why);
+    if (r == PL_EINUSE)
+        return pl_err_set(err, r,
+                          "the pipeline of stage \"%s\" is in no file any more, and cannot be deleted (prune: delete): %.*s",
+                          name, (int)strcspn(why.msg, ":"), why.msg);
+    if (r < 0)
+        *err = why;
+    return r;
+}
+
+static int delete_outputs(struct pl_tx *tx, const struct pl_source_apply *a, const json_t *outputs, struct pl_err *err)
+{
+    const json_t *name;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(outputs, i, name)
+    {
+        r = r < 0 ? r : delete_output(tx, a, json_string_value(name), err);
+    }
+    return r;
+}
+
+/* ---- the transaction ---- */
+
 /* Checks that the source still is to be followed, for the same project. */
 static int check_followed(struct pl_tx *tx, const struct pl_source_apply *a, struct pl_err *err)
 {
@@ -173,6 +265,7 @@ static int check_followed(struct pl_tx *tx, const struct pl_source_apply *a, str
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_source_apply *a = arg;
+    _cleanup_(json_decrefp) json_t *outputs = json_array();
     struct pl_pipeline_batch batch = {0};
     char message[PL_NAME_MAX_BYTES + 64];
     int r = a->dry_run ? 0 : check_followed(tx, a, err);
@@ -181,6 +274,10 @@ int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
     a->left = json_array();
     *a->run = '\0';
     a->failed = a->n;
+    r = r < 0 || (outputs && a->left) ? r : pl_err_nomem(err);
+    r = r < 0 ? r : read_prune(tx, a, err);
+    r = r < 0 ? r : note_left(tx, a, err);
+    r = r < 0 ? r : prune_left(tx, a, outputs, err);
     for (size_t i = 0; r >= 0 && i < a->n; i++) {
         a->pipelines[i]->batch = &batch;
         a->pipelines[i]->dry_run = false; /* the whole transaction is rolled back instead */
@@ -189,7 +286,7 @@ int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
             a->failed = i;
     }
     snprintf(message, sizeof message, "source %s at %.12s", a->name, a->commit);
-    r = r < 0 ? r : note_left(tx, a, err);
+    r = r < 0 ? r : delete_outputs(tx, a, outputs, err);
     r = r < 0 ? r : pl_pipeline_batch_run(tx, &batch, message, err);
     if (r >= 0 && batch.stages)
         snprintf(a->run, sizeof a->run, "%s", batch.run);

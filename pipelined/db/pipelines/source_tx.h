@@ -9,7 +9,7 @@
 
 struct pl_source_args {
     const char *name, *project;
-    /* {git, branch, path, interval, paused}, complete; borrowed. For an update: the fields to change. */
+    /* {git, branch, path, interval, prune, paused, …}, complete; borrowed. For an update: the fields to change. */
     json_t *spec;
     bool update;
     /* out: the settings after the transaction; new reference */
@@ -37,6 +37,15 @@ struct pl_source_seen {
 PL_MUST_CHECK
 int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err);
 
+/* What a commit does with pipelines of the source that are in no file any more. */
+enum pl_source_prune {
+    PL_PRUNE_OFF,    /* leave them as they are */
+    PL_PRUNE_STOP,   /* stop them; they start when their file comes back */
+    PL_PRUNE_DELETE, /* delete them with their outputs */
+};
+/* Returns "off", "stop" or "delete". */
+const char *pl_source_prune_name(enum pl_source_prune prune);
+
 /* A commit of a source on its way to the pipelines. */
 struct pl_source_apply {
     const char *name, *project, *commit; /* the source, its project, and the commit with its full id */
@@ -48,9 +57,12 @@ struct pl_source_apply {
     /* out: */
     size_t failed; /* index of the pipeline that an error is about; `n` = of none */
     char run[PL_ID_HEX + 1];
-    json_t *left; /* names of pipelines that the source had set, and that no file has now; new reference */
+    json_t *left;               /* names of pipelines that the source had set, and that no file has now; new reference */
+    enum pl_source_prune prune; /* what was done with them */
 };
-/* Sets all pipelines of a commit, or none. Those that were detached from the source are left alone (args.skipped). arg: struct pl_source_apply. PL_ECONFLICT: the source was deleted or paused
- * meanwhile; errors of pl_tx_pipeline_set. */
+/* Sets all pipelines of a commit, or none, and does with those that no file has any more what the source's setting `prune`
+ * says. Those that were detached from the source are left alone (args.skipped). arg: struct pl_source_apply. PL_ECONFLICT:
+ * the source was deleted or paused meanwhile; PL_EINUSE: a pipeline of another source, or set by hand, reads the outputs of
+ * one to delete; errors of pl_tx_pipeline_set. */
 PL_MUST_CHECK
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err);

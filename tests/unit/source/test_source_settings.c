@@ -35,14 +35,14 @@ static void what_is_not_given_has_a_default(void **state)
     (void)state;
     assert_string_equal(checked("{\"git\": \"/srv/x.git\"}", false),
                         "{\"branch\":\"\",\"git\":\"/srv/x.git\",\"interval\":\"60s\",\"path\":\"pipelines/**/"
-                        "*.json\",\"paused\":false,\"secret\":\"\"}");
+                        "*.json\",\"paused\":false,\"prune\":\"off\",\"secret\":\"\"}");
     assert_string_equal(
         checked(
             "{\"git\": \"file:///x\", \"branch\": \"release/2\", \"path\": \"a/*.json\", \"interval\": \"1h\", \"paused\": true, "
-            "\"secret\": \"deploy-key\"}",
+            "\"prune\": \"stop\", \"secret\": \"deploy-key\"}",
             false),
         "{\"branch\":\"release/2\",\"git\":\"file:///x\",\"interval\":\"1h\",\"path\":\"a/*.json\",\"paused\":true,"
-        "\"secret\":\"deploy-key\"}");
+        "\"prune\":\"stop\",\"secret\":\"deploy-key\"}");
 }
 
 static void an_update_has_only_what_is_given(void **state)
@@ -78,7 +78,9 @@ static void mistakes_name_their_field(void **state)
         {"{\"git\": \"/x\", \"interval\": \"999ms\"}", "!interval"},
         {"{\"git\": \"/x\", \"interval\": \"25h\"}", "!interval"},
         {"{\"git\": \"/x\", \"paused\": \"no\"}", "!paused"},
-        {"{\"git\": \"/x\", \"prune\": \"off\"}", "!prune"},
+        {"{\"git\": \"/x\", \"prune\": \"never\"}", "!prune"},
+        {"{\"git\": \"/x\", \"prune\": true}", "!prune"},
+        {"{\"git\": \"/x\", \"colour\": \"red\"}", "!colour"},
     };
 
     (void)state;
