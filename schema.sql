@@ -382,7 +382,7 @@ CREATE TABLE audit (                     -- who let whom in and took what away; 
 CREATE TABLE source (                    -- [log] watched git repositories
     name       TEXT PRIMARY KEY,
     project    TEXT NOT NULL REFERENCES project(name),
-    spec       TEXT NOT NULL,            -- {git, branch, path, interval, prune, paused}
+    spec       TEXT NOT NULL,            -- {git, branch, path, interval, prune, hook_secret, paused}
     created_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

@@ -46,7 +46,7 @@ enum pl_worker_permission {
 
 /*  X(NAME, wire name, over, least role, what a worker may, meaning) */
 #define PL_VERB_MAP(X)                                                                                                           \
-    X(OPEN, "open", NOTHING, NONE, ALWAYS, "liveness, the files of the web page, a login link")                                  \
+    X(OPEN, "open", NOTHING, NONE, ALWAYS, "liveness, the files of the web page, a login link, signed webhooks")                 \
     X(LIST, "look", SELF, NONE, NEVER, "lists, and views across repos: they show only what the caller may read")                 \
     X(STATUS, "status", SELF, NONE, ALWAYS, "the daemon's version and figures")                                                  \
     X(READ_PIPELINES, "survey", MEMBER, READER, NEVER, "a project's pipelines, as specified")                                    \
@@ -55,7 +55,8 @@ enum pl_worker_permission {
     X(REMOVE, "remove", REPO, ADMIN, NEVER, "delete a repo")                                                                     \
     X(FETCH, "fetch", MEMBER, READER, OWN, "bytes by their hash, which only callers with access to them know")                   \
     X(STORE, "store", MEMBER, WRITER, OWN, "upload packs: bytes that no commit refers to yet")                                   \
-    X(DEFINE, "define", PROJECT, WRITER, NEVER, "create repos; create, change, run and delete pipelines, whose code then runs")  \
+    X(DEFINE, "define", PROJECT, WRITER, NEVER,                                                                                  \
+      "create repos; create, change, run, stop and delete pipelines, whose code then runs")                                      \
     X(DELETE_PROJECT, "govern", PROJECT, ADMIN, NEVER,                                                                           \
       "delete the project; its defaults, and whether its stages may have the network")                                           \
     X(OPERATE, "operate", ALL, ADMIN, NEVER, "create projects; users, other users' tokens, checks, audit")                       \

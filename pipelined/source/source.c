@@ -10,6 +10,7 @@
 #include "pipelined/source/source_look.h"
 #include "pipelined/source/source_schedule.h"
 #include "pipelined/source/source_settings.h"
+#include "pipelined/source/webhooks.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
@@ -44,6 +45,7 @@ struct one {
     bool apply, compare; /* what kinds of look are asked for */
     json_t *compared;    /* result of the last look that compared; NULL = none */
     bool changed;        /* its settings changed since the last look: read the commit again */
+    bool hinted;         /* a webhook came since the last look began */
     struct one *next;
 };
 
@@ -60,6 +62,7 @@ struct pl_sources {
     struct pl_source_addresses addresses;
     struct follower followers[FOLLOWERS];
     unsigned n_followers; /* threads that were started */
+    struct pl_webhook_keys *hooks;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct one *list;
@@ -242,7 +245,7 @@ static void look_at(struct follower *f, struct one *o)
     if (l.compare)
         o->compare = false;
     else
-        o->changed = o->apply = false;
+        o->changed = o->apply = o->hinted = false;
     o->busy = true;
     pthread_mutex_unlock(&s->lock);
     reached = l.settings && pl_source_look(&l);
@@ -260,8 +263,9 @@ static void look_at(struct follower *f, struct one *o)
     o->failures = reached ? 0 : o->failures + 1;
     if (o->gone || o->slow) /* another thread may have to act */
         pthread_cond_broadcast(&s->wake);
-    o->due_ms =
-        o->asked > o->done || o->changed ? 0 : pl_clock_mono_ms() + pl_source_wait_ms(o->interval_ms, o->failures, random);
+    o->due_ms = o->asked > o->done || o->changed || o->hinted
+                    ? 0
+                    : pl_clock_mono_ms() + pl_source_wait_ms(o->interval_ms, o->failures, random);
 }
 
 static void wait_for(struct pl_sources *s, int64_t ms)
@@ -365,10 +369,39 @@ static void *follow(void *arg)
 
 void pl_sources_changed(struct pl_sources *s)
 {
+    (void)!read_list(s, false, NULL); /* settings of webhooks hold at once */
     pthread_mutex_lock(&s->lock);
     s->reload = true;
     pthread_cond_broadcast(&s->wake);
     pthread_mutex_unlock(&s->lock);
+}
+
+bool pl_sources_webhook(struct pl_sources *s, const struct pl_webhook *hook)
+{
+    char project[PL_NAME_MAX_BYTES + 1], secret[PL_SECRET_NAME_MAX + 1];
+    struct one *o;
+
+    pthread_mutex_lock(&s->lock);
+    o = find(s, hook->source);
+    snprintf(project, sizeof project, "%s", o ? o->project : "");
+    snprintf(secret, sizeof secret, "%s", o && !o->gone ? pl_json_str(o->settings, "hook_secret") : "");
+    pthread_mutex_unlock(&s->lock);
+    if (!pl_webhook_keys_check(s->hooks, hook, *secret ? &(struct pl_webhook_secret){project, secret} : NULL))
+        return false;
+    pthread_mutex_lock(&s->lock);
+    o = find(s, hook->source);
+    if (o && !o->hinted) {
+        o->hinted = true;
+        o->due_ms = PL_MIN(o->due_ms, pl_clock_mono_ms()); /* not before other sources that are due */
+        pthread_cond_broadcast(&s->wake);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+void pl_sources_secret_changed(struct pl_sources *s)
+{
+    pl_webhook_keys_changed(s->hooks);
 }
 
 uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare)
@@ -455,6 +488,7 @@ static void sources_free(struct pl_sources *s)
     for (unsigned i = 0; i < FOLLOWERS; i++)
         pl_git_child_destroy(s->followers[i].git);
     pl_source_addresses_finish(&s->addresses);
+    pl_webhook_keys_destroy(s->hooks);
     free(s->program);
     free(s->rules);
     free(s->folder);
@@ -505,6 +539,7 @@ int pl_sources_start(const struct pl_sources_config *config, struct pl_sources *
     pthread_mutex_init(&s->lock, NULL);
     r = prepare(s, config, err);
     r = r < 0 ? r : pl_io_mkdirs(s->folder, 0700, err);
+    r = r < 0 ? r : pl_webhook_keys_create(&s->hooks, err);
     r = r < 0 ? r : start_followers(s, err);
     if (r < 0) {
         pl_sources_destroy(s);

@@ -9,13 +9,17 @@
  *          storage/{base, http, pack, store, system, tree}, storage/dataset/{commit, file}
  * Threads: A few of its own, which look at sources side by side; each starts pl-git while a source is due.
  *
+ * Headers for other rooms:
+ *   webhooks         a webhook, and keys of webhooks, read when they are needed
+ *
  * Inside:
  *   git_child        a pl-git process, asked with a time limit
  *   source_address   which repositories a source may follow
  *   source_commit    the specs and code folders of a commit, prepared for one transaction
  *   source_look      a look at a source: the tip, and what a new commit there sets
  *   source_schedule  when a source is looked at next
- *   source_settings  checks the settings of a source */
+ *   source_settings  checks the settings of a source
+ *   webhook_signature  whether a webhook is signed with a secret */
 
 /* source: the API, on any thread. Functions that read the database block. */
 #pragma once
@@ -33,6 +37,7 @@ struct pl_sources_config {
 };
 
 struct pl_sources;
+struct pl_webhook;
 
 /* Starts the threads. PL_EINVAL: a local folder is not absolute, or lies in or above `data_dir`. PL_EIO, PL_ENOMEM. */
 PL_MUST_CHECK
@@ -46,13 +51,19 @@ bool pl_sources_drained(struct pl_sources *s, int64_t ms);
 /* Waits for the end of the threads and frees the sources. NULL is allowed. Returns NULL. */
 struct pl_sources *pl_sources_destroy(struct pl_sources *s);
 
-/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, prune?, paused?}, and returns them in their normal
- * form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: the
+/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, prune?, hook_secret?, paused?}, and returns them in
+ * their normal form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: the
  * daemon's settings exclude the repository. */
 PL_MUST_CHECK
 int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool update, json_t **ret, struct pl_err *err);
 /* Says that a source was created, changed or deleted: it is read again and looked at soon. */
 void pl_sources_changed(struct pl_sources *s);
+/* Takes a webhook (webhooks.h): if it is signed with the secret that the source names, the source is looked at soon, unless it
+ * is paused. Any number of webhooks before that are one look. Returns false for all others, without telling why. Reads a
+ * secret at most now and then, and never the database. */
+bool pl_sources_webhook(struct pl_sources *s, const struct pl_webhook *hook);
+/* Says that a secret was changed or deleted. */
+void pl_sources_secret_changed(struct pl_sources *s);
 /* Asks for a look now, also at a paused source. Returns the number of that look (see pl_sources_looks); 0 = there is no
  * such source. `compare`: the look changes nothing, and pl_sources_compared says what another would do. */
 uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare);

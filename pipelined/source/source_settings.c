@@ -62,6 +62,13 @@ static int check_prune(const char *text, struct pl_err *err)
     return 0;
 }
 
+static int check_hook_secret(const char *text, struct pl_err *err)
+{
+    int r = *text ? pl_secret_name_check(text, err) : 0;
+
+    return r < 0 ? pl_err_wrap(err, r, "hook_secret") : 0;
+}
+
 static const struct setting {
     const char *name, *fallback; /* NULL = the setting is required */
     int (*check)(const char *text, struct pl_err *err);
@@ -72,6 +79,7 @@ static const struct setting {
     {"interval", PL_SOURCE_INTERVAL, check_interval},
     {"secret", "", check_secret},
     {"prune", "off", check_prune},
+    {"hook_secret", "", check_hook_secret},
 };
 
 /* Checks one setting and adds it to `out`. */
@@ -119,7 +127,8 @@ static int refuse_unknown(const json_t *settings, struct pl_err *err)
             return pl_err_field(
                 err,
                 pl_err_set(err, PL_EINVAL,
-                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret, prune and paused",
+                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret, prune, hook_secret "
+                           "and paused",
                            key),
                 key);
     }

@@ -1,6 +1,8 @@
 /* Secrets of projects. Values are accepted and never returned; the executor stores them. */
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/source/source.h"
+
 #define SECRETS_BODY_MAX (3u << 20)
 
 static int ask(struct pl_api *a, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
@@ -41,6 +43,7 @@ static int change(struct pl_api *a, const struct pl_secret_op *op, struct pl_err
     r = need_project(a, op->project, err);
     r = r < 0 ? r : ask(a, op, NULL, err);
     pthread_rwlock_unlock(&a->secrets);
+    pl_sources_secret_changed(a->config.sources);
     return r;
 }
 

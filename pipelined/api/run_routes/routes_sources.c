@@ -3,11 +3,45 @@
 
 #include "pipelined/db/pipelines/source_tx.h"
 #include "pipelined/source/source.h"
+#include "pipelined/source/webhooks.h"
+#include "pipelined/text/json_text.h"
 
 #define COLUMNS                                                                                                                  \
     "SELECT s.name, s.project, s.spec, s.created_us, coalesce(t.state, 'new'), coalesce(t.error, ''), coalesce(t.seen, ''),"     \
     " coalesce(t.applied, ''), coalesce(t.details, '{}'), coalesce(t.looked_us, 0), coalesce(t.changed_us, 0)"                   \
     " FROM source s LEFT JOIN source_state t ON t.name = s.name"
+
+/* Returns the URL for webhooks of the source. */
+static json_t *hook_url(const struct pl_api *a, const char *name)
+{
+    size_t len = strlen(a->url);
+
+    while (len > 0 && a->url[len - 1] == '/')
+        len--;
+    return json_sprintf("%.*s/hooks/%s", (int)len, a->url, name);
+}
+
+/* Checks that the secret for webhooks is there. */
+static int check_hook(struct pl_api *a, const char *project, const json_t *settings, struct pl_err *err)
+{
+    const char *name = pl_json_str(settings, "hook_secret");
+    const struct pl_secret_op op = {.what = PL_SECRET_READ, .project = project, .name = name};
+    json_t *values = NULL;
+    bool there;
+    int r = *name ? a->config.engine->secrets(a->config.engine_self, &op, &values, err) : 0;
+
+    if (!*name || (r < 0 && r != PL_ENOTFOUND))
+        return r;
+    there = json_object_get(values, PL_WEBHOOK_SECRET_KEY) != NULL;
+    pl_secret_values_erase(values);
+    json_decref(values);
+    if (there)
+        return 0;
+    r = pl_err_set(err, PL_EINVAL, "hook_secret: project \"%s\" has no secret \"%s\" with a key \"%s\"", project, name,
+                   PL_WEBHOOK_SECRET_KEY);
+    r = pl_err_field(err, r, "hook_secret");
+    return pl_err_hint(err, r, "pipelinectl create secret %s -f %s=FILE", name, PL_WEBHOOK_SECRET_KEY);
+}
 
 static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
 {
@@ -24,6 +58,8 @@ static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
         json_decref(out);
         return NULL;
     }
+    if (*pl_json_str(settings, "hook_secret"))
+        json_object_set_new(out, "hook", hook_url(a, pl_col_text(rows, 0)));
     return out;
 }
 
@@ -93,6 +129,7 @@ static int create_source(struct pl_api *a, struct pl_http_request *req, json_t *
 
     r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, args.project, NULL, err);
     r = r < 0 ? r : pl_sources_check(a->config.sources, given, false, &settings, err);
+    r = r < 0 ? r : check_hook(a, args.project, settings, err);
     args.spec = settings;
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_set, &args, err);
     json_decref(args.after);
@@ -112,6 +149,7 @@ static int update_source(struct pl_api *a, struct pl_http_request *req, json_t *
 
     r = r < 0 ? r : find_source(a, req, PL_VERB_DEFINE, &source, err);
     r = r < 0 ? r : pl_sources_check(a->config.sources, given, true, &settings, err);
+    r = r < 0 ? r : check_hook(a, pl_json_str(source, "project"), settings, err);
     args.spec = settings;
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_set, &args, err);
     json_decref(args.after);
@@ -248,12 +286,13 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"SourceSettings", "git:string? branch:string? path:string? interval:string? secret:string? prune:string? paused:boolean?"},
+    {"SourceSettings",
+     "git:string? branch:string? path:string? interval:string? secret:string? prune:string? hook_secret:string? paused:boolean?"},
     {"SourceCreate", "name:string project:string? settings:SourceSettings"},
     {"SourceUpdate", "settings:SourceSettings"},
     {"SourceLook", "name:string project:string? look:integer"},
     {"GitSource", "name:string project:string git:string branch:string path:string interval:string secret:string? prune:string "
-                  "paused:boolean state:string "
+                  "hook_secret:string hook:string? paused:boolean state:string "
                   "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
                   "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
                   "errors:string[]?"},

@@ -13,6 +13,7 @@
  *   routes_defaults   cluster and project defaults
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection
+ *   routes_hooks      webhooks of servers of repositories
  *   routes_logs       logs of stages and containers
  *   routes_pipelines  pipelines
  *   routes_retention  what retention rules drop

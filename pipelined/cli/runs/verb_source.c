@@ -102,14 +102,16 @@ static int read_file(const char *file, json_t **ret, struct pl_err *err)
 /* Gathers settings from the file, and from options, which come first. */
 static int gather(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
-    static const char *const names[] = {"git", "branch", "path", "interval", "secret", "prune"};
+    static const char *const names[] = {"git", "branch", "path", "interval", "secret", "prune", "hook-secret"};
     const char *file = pl_cli_value(c, "file");
     json_t *settings = NULL;
     int r = file ? read_file(file, &settings, err) : 0;
 
     settings = r < 0 || settings ? settings : json_object();
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(names); i++)
-        if (pl_cli_value(c, names[i]) && json_object_set_new(settings, names[i], json_string(pl_cli_value(c, names[i]))) < 0)
+        if (pl_cli_value(c, names[i]) &&
+            json_object_set_new(settings, pl_streq(names[i], "hook-secret") ? "hook_secret" : names[i],
+                                json_string(pl_cli_value(c, names[i]))) < 0)
             r = pl_err_set(err, PL_EINVAL, "--%s is not UTF-8", names[i]);
     if (r < 0) {
         json_decref(settings);
@@ -165,10 +167,10 @@ static int update_source(struct pl_cli *c, struct pl_err *err)
     (void)!json_object_del(settings, "project");
     if (json_object_size(settings) == 0) {
         json_decref(settings);
-        return pl_err_set(
-            err, PL_EUSAGE,
-            "update source %s changes nothing: give --git, --branch, --path, --interval, --secret, --prune or --file",
-            c->args[0]);
+        return pl_err_set(err, PL_EUSAGE,
+                          "update source %s changes nothing: give --git, --branch, --path, --interval, --secret, --prune, "
+                          "--hook-secret or --file",
+                          c->args[0]);
     }
     r = change(c, settings, err);
     if (r == 0)
@@ -277,6 +279,8 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
                                                {"interval", "interval", NULL},
                                                {"secret", "secret", NULL},
                                                {"prune", "prune", NULL},
+                                               {"webhook", "hook", NULL},
+                                               {"its secret", "hook_secret", NULL},
                                                {"state", "state", NULL},
                                                {"error", "error", NULL},
                                                {"errors", "errors", NULL},
@@ -309,6 +313,7 @@ static const struct pl_option options[] = {
     {"interval", 0, "DURATION", "time between two looks; 60s if not given"},
     {"secret", 0, "NAME", "secret of the project with the credentials; see docs/git.md"},
     {"prune", 0, "off|stop|delete", "what happens to pipelines whose file is gone; off if not given"},
+    {"hook-secret", 0, "SECRET", "secret of the project, whose key \"hook\" signs webhooks; \"\": take none"},
     {"file", 'f', "FILE", "settings as JSON: {\"name\", \"project\", \"git\", …}"},
     {0}};
 

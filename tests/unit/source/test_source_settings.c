@@ -33,15 +33,17 @@ static const char *checked(const char *text, bool update)
 static void what_is_not_given_has_a_default(void **state)
 {
     (void)state;
-    assert_string_equal(checked("{\"git\": \"/srv/x.git\"}", false),
-                        "{\"branch\":\"\",\"git\":\"/srv/x.git\",\"interval\":\"60s\",\"path\":\"pipelines/**/"
-                        "*.json\",\"paused\":false,\"prune\":\"off\",\"secret\":\"\"}");
+    assert_string_equal(
+        checked("{\"git\": \"/srv/x.git\"}", false),
+        "{\"branch\":\"\",\"git\":\"/srv/x.git\",\"hook_secret\":\"\",\"interval\":\"60s\",\"path\":\"pipelines/**/"
+        "*.json\",\"paused\":false,\"prune\":\"off\",\"secret\":\"\"}");
     assert_string_equal(
         checked(
             "{\"git\": \"file:///x\", \"branch\": \"release/2\", \"path\": \"a/*.json\", \"interval\": \"1h\", \"paused\": true, "
             "\"prune\": \"stop\", \"secret\": \"deploy-key\"}",
             false),
-        "{\"branch\":\"release/2\",\"git\":\"file:///x\",\"interval\":\"1h\",\"path\":\"a/*.json\",\"paused\":true,"
+        "{\"branch\":\"release/2\",\"git\":\"file:///x\",\"hook_secret\":\"\",\"interval\":\"1h\",\"path\":\"a/"
+        "*.json\",\"paused\":true,"
         "\"prune\":\"stop\",\"secret\":\"deploy-key\"}");
 }
 
@@ -80,6 +82,8 @@ static void mistakes_name_their_field(void **state)
         {"{\"git\": \"/x\", \"paused\": \"no\"}", "!paused"},
         {"{\"git\": \"/x\", \"prune\": \"never\"}", "!prune"},
         {"{\"git\": \"/x\", \"prune\": true}", "!prune"},
+        {"{\"git\": \"/x\", \"hook_secret\": \"Upper\"}", "!hook_secret"},
+        {"{\"git\": \"/x\", \"hook_secret\": \"../x\"}", "!hook_secret"},
         {"{\"git\": \"/x\", \"colour\": \"red\"}", "!colour"},
     };
 
