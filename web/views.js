@@ -83,7 +83,8 @@ export function pipelines(list, newestJob) {
   }
   return list.map((pipeline) => element("article", { class: "pipeline" },
     element("h3", {}, pipeline.project === "default" ? pipeline.name : `${pipeline.project}/${pipeline.name}`,
-      element("span", { class: "tag" }, `version ${pipeline.version}`)),
+      element("span", { class: "tag" }, `version ${pipeline.version}`),
+      pipeline.state === "stopped" ? element("span", { class: "tag" }, "stopped") : null),
     element("div", { class: "graph" }, layers(pipeline.stages ?? []).map((column) =>
       element("ul", {}, column.map((stage) => stageCard(stage, newestJob(pipeline.project, stage.name))))))));
 }

@@ -1,11 +1,13 @@
 """prune: what a commit does with pipelines of its source that are in no file any more."""
 
 import json
+import random
+import shutil
+import time
 
+import pytest
 from conftest import wait_until
 from test_sources import INVALID, copy, daemon, follow, git, pipelines, source_of, spec, sync  # noqa: F401 (fixtures too)
-
-USAGE = 2
 
 
 def begin(daemon, git, prune):
@@ -147,3 +149,63 @@ def test_what_is_left_is_pruned_when_the_setting_changes(daemon, git):  # noqa: 
     wait_until(lambda: "q" not in pipelines(daemon), "the deletion")
     refused = daemon.ctl("update", "source", "team", "--prune", "never", ok=False)
     assert "prune: \"never\" is not accepted: off, stop or delete" in refused.err
+
+
+# --- properties
+
+def shape(d):
+    """What the pipelines do, without versions and times, and the repos there are."""
+    out = {}
+    for name in pipelines(d):
+        whole = d.get(f"/pipelines/default/{name}")
+        out[name] = (whole["spec"], whole["origin"]["path"], whole["state"], [(s["name"], s["code"]) for s in whole["stages"]])
+    return out, repos(d)
+
+
+def push_some(git, draw):  # noqa: F811
+    """A commit with some of five pipelines in a row, each of which may read the one before."""
+    shutil.rmtree(git.clone / "pipelines", ignore_errors=True)
+    before = "in"
+    for i in sorted(draw.sample(range(5), draw.randrange(1, 6))):
+        repo = draw.choice(["in", before])
+        git.write(f"pipelines/{draw.choice('ab')}{i}.json", spec(f"p{i}", copy(f"s{i}", repo, workers=draw.randrange(1, 3))))
+        before = f"s{i}"
+    return git.push()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_sequence_of_pushes_ends_where_the_last_one_alone_does(make_daemon, git, seed):  # noqa: F811
+    draw = random.Random(seed)
+    options = ("--git-local-folders", git.bare.parent)
+    followed, fresh = make_daemon(*options).start(), make_daemon(*options).start()
+    push_some(git, draw)
+    follow(followed, git, "team", "--prune", "delete")
+    for _ in range(8):
+        push_some(git, draw)
+        sync(followed)
+    follow(fresh, git)
+    assert shape(followed) == shape(fresh)
+
+
+def test_a_daemon_that_is_killed_while_it_prunes_has_done_all_of_it_or_nothing(daemon, git):  # noqa: F811
+    draw = random.Random(7)
+
+    def push(letter):
+        shutil.rmtree(git.clone / "pipelines", ignore_errors=True)
+        for i in range(5):
+            git.write(f"pipelines/{letter}{i}.json", spec(f"{letter}{i}", copy(f"{letter}s{i}", "in" if i == 0 else f"{letter}s{i - 1}")))
+        return git.push()
+
+    push("p")
+    follow(daemon, git, "team", "--prune", "delete")
+    for letter in "qpqp":
+        sha = push(letter)
+        daemon.post("/sources/team/sync")
+        time.sleep(draw.uniform(0, 0.1))  # somewhere between the question for the tip and the end
+        daemon.kill()
+        daemon.start("--linger", "0s")
+        found = set(pipelines(daemon))
+        assert found in ({f"p{i}" for i in range(5)}, {f"q{i}" for i in range(5)}), found
+        wait_until(lambda sha=sha: source_of(daemon)["applied"] == sha, "the commit")
+        assert set(pipelines(daemon)) == {f"{letter}{i}" for i in range(5)}
+        assert repos(daemon) == {"in"} | {f"{letter}s{i}" for i in range(5)}

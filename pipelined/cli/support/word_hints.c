@@ -69,7 +69,7 @@ static const struct {
     {"destroy", ANY, "use delete pipeline NAME or delete repo NAME"},
     {"get-url", ANY, "get file REPO@REF:/PATH -o FILE fetches a file"},
     {"data", ANY, "list file REPO@REF shows files, diff file REPO@OLD REPO@NEW what changed"},
-    {"unfreeze", ANY, "a stage without changes does not run again"},
+    {"unfreeze", ANY, "start pipeline NAME lets a stopped pipeline run again"},
     {"push", ANY, "put file REPO@BRANCH -r -f FOLDER pushes a folder"},
     {"pull", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
     {"fetch", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
@@ -83,7 +83,7 @@ static const struct {
     {"params", ANY, "parameters are set in a spec: update pipeline -f SPEC"},
     {"plots", ANY, "open shows metrics in the browser"},
     {"queue", ANY, "list job shows what runs and waits"},
-    {"freeze", ANY, "a stage without changes does not run again"},
+    {"freeze", ANY, "stop pipeline NAME keeps its outputs and gives it no jobs"},
     /* words of git's users */
     {"log", ANY, "list commit REPO shows commits, logs STAGE what a stage prints"},
     {"clone", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
