@@ -13,52 +13,11 @@ import time
 import pytest
 from conftest import BIN, HttpError, processes_with, wait_until
 from people import User
+from source_kit import Repository, copy, follow, pipelines, source_of, spec, sync
 
 USAGE, CONFLICT, INVALID = 2, 4, 5
 LANDLOCK = ctypes.CDLL(None).syscall(444, None, 0, 1) > 0  # landlock_create_ruleset, asked for its version
 TOP = pathlib.Path(__file__).resolve().parents[2]
-
-
-class Repository:
-    """A bare repository and a clone of it to push from."""
-
-    def __init__(self, folder, branch="main"):
-        self.bare = folder / "team.git"
-        self.clone = folder / "clone"
-        self.branch = branch
-        self.env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": str(folder)}
-        for who in ("AUTHOR", "COMMITTER"):
-            self.env |= {f"GIT_{who}_NAME": "Ada", f"GIT_{who}_EMAIL": "ada@example.org"}
-        subprocess.run(["git", "init", "-q", "--bare", "-b", branch, self.bare], env=self.env, check=True)
-        subprocess.run(["git", "init", "-q", "-b", branch, self.clone], env=self.env, check=True)
-        self("remote", "add", "origin", self.bare)
-
-    def __call__(self, *words, **more):
-        done = subprocess.run(["git", *map(str, words)], cwd=self.clone, env=self.env, check=True, capture_output=True, **more)
-        return done.stdout.decode().strip()
-
-    def write(self, path, content):
-        full = self.clone / path
-        full.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, (dict, list)):
-            content = json.dumps(content, indent=1)
-        full.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return self
-
-    def push(self, message="change", *options):
-        """Commits everything and pushes it; the commit's id."""
-        self("add", "-A")
-        self("commit", "-q", "--allow-empty", "-m", message)
-        self("push", "-q", *options, "origin", f"HEAD:{self.branch}")
-        return self("rev-parse", "HEAD")
-
-
-def spec(name, *stages, **more):
-    return {"pipeline": name, "repos": {"in": {}}, "stages": list(stages), **more}
-
-
-def copy(name="copy", repo="in", **more):
-    return {"name": name, "input": {"repo": repo, "name": "x", "glob": "/"}, "script": "cat $x/* >$PL_OUT/all", **more}
 
 
 @pytest.fixture
@@ -71,22 +30,6 @@ def git(tmp_path):
 @pytest.fixture
 def daemon(make_daemon, git):
     return make_daemon("--git-local-folders", git.bare.parent).start()
-
-
-def source_of(daemon, name="team"):
-    return daemon.get(f"/sources/{name}")
-
-
-def follow(daemon, git, name="team", *options, ok=True):
-    return daemon.ctl("create", "source", name, "--git", git.bare, "--interval", "1h", *options, ok=ok)
-
-
-def sync(daemon, name="team", ok=True):
-    return daemon.ctl("sync", "source", name, ok=ok)
-
-
-def pipelines(daemon):
-    return {p["name"]: p for p in daemon.get("/pipelines")["pipelines"]}
 
 
 # --- from a push to pipelines
