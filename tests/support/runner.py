@@ -303,6 +303,11 @@ def group_model(counts, group, extra):
     run_pytest(counts, group, "model", extra, workers=CORES)
 
 
+def group_git(counts, group, extra):
+    build(counts, "asan")
+    run_pytest(counts, group, "git", extra, workers=CORES + 1)  # they wait for servers and for time limits
+
+
 def s3(counts, group, extra, servers):
     build(counts, "asan")
     if not one(counts, "S3 servers", PYTHON, "tests/s3/servers.py", "build", *servers.split()) or \
@@ -421,6 +426,7 @@ GROUPS = {
     "fuzz": Group("all", "computes", 3, "build test fuzz", "each parser of foreign bytes for PL_FUZZ_SECONDS (10); also the build with clang", group_fuzz),
     "model": Group("all", "computes", 3, "model", "spin over the model of garbage collection", group_model),
     "image": Group("all", "waits", 4, "test image-build", "the container image as buildah makes it; as root", group_image),
+    "git": Group("all", "waits", 3, "build run test demo git", "real git servers: git http-backend over TLS, git daemon, sshd; and what they may do to a client", group_git),
     "s3": Group("all", "waits", 7, "build run test demo s3", "real S3 servers (radosgw, versitygw), and real S3 clients on the gateway", group_s3),
     "kube": Group("all", "waits", 7, "build run test demo kube image", "a real Kubernetes control plane with nodes that the tests play", group_kube),
     "kube-real": Group("all", "waits", 4, "build run test demo kube kube-real image", "a real kubelet with containerd, in namespaces of its own; as root", group_kube_real),
