@@ -15,12 +15,13 @@ import measure
 import ours
 import peers
 import s3
+import sources
 import space
 import spine
 import works
 
-EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY}
-UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}",
+EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY, **sources.EVERY}
+UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "percent": "{:.2f} %",
          "a second": "{:,.0f}/s", "requests": "{:,.0f}"}
 
 

@@ -19,6 +19,9 @@
 #   real      a push on a real kubelet beside a bare pod with the same containers ("raw"); as root, in a corner of the machine
 #   puts      10,000 files one by one into an open commit
 #   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys
+#   sources_idle   1,000 sources in git with nothing new, over two rounds of looks: processor and memory
+#   sources_large  a push to a repository of 100,000 files and 10,000 commits, beside git fetch
+#   sources_push   a push to a small one, until its job runs
 #   idle      the memory of a daemon that does nothing
 #   s3-ingest s3-large s3-some   over a bucket: 100,000 files of 4 KiB into it; 2 GiB up and down; 1,000 files of 1,000,000 out of it, at
 #             once and with round trips of 100 ms; beside s5cmd, rclone, restic, aws and curl, requests counted
