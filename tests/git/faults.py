@@ -109,14 +109,17 @@ def garbage_pack(handler, _):
     return True
 
 
+NOISE = os.urandom(MIB)
+
+
 def blob(size):
-    """An object of a pack with bytes that do not compress."""
+    """An object of a pack, unlike all others, whose bytes are not compressed."""
     head, left = bytearray([0x30 | size & 15]), size >> 4
     while left:
         head[-1] |= 0x80
         head.append(left & 127)
         left >>= 7
-    return bytes(head) + zlib.compress(os.urandom(size), 0)
+    return bytes(head) + zlib.compress(os.urandom(16) + NOISE[16:size], 0)
 
 
 def endless_pack(handler, _):
@@ -125,6 +128,15 @@ def endless_pack(handler, _):
     handler.send(packet(b"NAK\n") + band(b"PACK" + struct.pack(">II", 2, 1_000_000)))
     while not handler.owner.over.is_set():
         handler.send(band(blob(MIB)))
+    return True
+
+
+def drip(handler, _):
+    """The same of small objects, a few a second: never silent, and never at an end."""
+    handler.begin(200, PACK)
+    handler.send(packet(b"NAK\n") + band(b"PACK" + struct.pack(">II", 2, 1_000_000)))
+    while not handler.owner.over.wait(0.3):
+        handler.send(band(blob(100)))
     return True
 
 

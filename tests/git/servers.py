@@ -207,6 +207,10 @@ class HttpServer(Server):
         """Counts anew: requests as (method, path, whether it had credentials), and bytes of replies' bodies."""
         self.asked, self.sent = [], 0
 
+    def stages(self, stage):
+        """How often something was asked for at a stage, see HttpHandler.stage."""
+        return sum((stage == "refs") == ("/info/refs" in path) for _, path, _ in self.asked)
+
     def url(self, path="", host=HOST, user=""):
         return f"{'https' if self.tls else 'http'}://{user and user + '@'}{host}:{self.port}/{path}"
 
