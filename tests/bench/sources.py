@@ -75,12 +75,12 @@ class Rest:
             return json.loads(reply.read() or b"null")
 
 
-def until(check, what, limit=900):
+def until(check, what, limit=900, pause=0.002):
     deadline = time.monotonic() + limit
     while not (value := check()):
         if time.monotonic() > deadline:
             raise measure.Failed(f"waited {limit} s for {what}")
-        time.sleep(0.002)
+        time.sleep(pause)
     return value
 
 
@@ -173,7 +173,7 @@ def followed(rest, count):
             after = page.get("next") or ""
             if not after:
                 return n == count
-    until(left, "all sources to be followed")
+    until(left, "all sources to be followed", pause=0.5)  # a page of 500 is work for the daemon, too
 
 
 def large(bench):
