@@ -1,6 +1,6 @@
 """Sources in git: 1,000 of them with nothing new; a push to a large repository; how soon a push runs. The peer is git's own client.
 
-  sources_idle    CPU and memory of the daemon and of pl-git over two rounds of looks
+  sources_idle    CPU and memory of the daemon and of pl-git over two rounds of looks: at local repositories, and over https
   sources_large   100,000 files and 10,000 commits: one spec changed, fetched and applied
   sources_push    `sync` asked → the new version's job runs
 """
@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -15,6 +16,12 @@ import urllib.request
 import data
 import measure
 import ours
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import by_path  # noqa: E402  the folder must be on the path first
+
+servers = by_path.load("git_servers", "git/servers.py")
+tls_kit = by_path.load("tls_kit", "daemon/tls_kit.py")
 
 INTERVAL_S = 60
 ROUNDS = 2
@@ -132,17 +139,29 @@ class Beside:
 
 
 def idle(bench):
+    """At repositories of this machine, and at the same over https from a server in this process."""
     count = bench.scaled(1000)
     folder = bench.folder / "sources-idle"
-    bench.say(f"sources_idle: {count} sources, a look each {INTERVAL_S} s")
     for i in range(count):
         repository(folder / f"repositories/{i}.git", {f"pipelines/p{i}.json": json.dumps(spec(f"p{i}")).encode()})
-    with ours.Daemon(folder, ["--git-local-folders", folder / "repositories"]) as target:
+    looks(bench, "local repositories", folder / "local", ["--git-local-folders", folder / "repositories"],
+          lambda i: str(folder / f"repositories/{i}.git"), count)
+    authority = tls_kit.Authority(folder / "authority")
+    with servers.HttpServer(folder / "repositories", authority.vouch()) as server:
+        server.keep_refs = True  # git http-backend for each look would take the machine
+        looks(bench, "repositories over https", folder / "https", ["--outbound-networks", "127.0.0.0/8", "--outbound-ca", authority.ca],
+              lambda i: server.url(f"{i}.git"), count)
+
+
+def looks(bench, what, folder, options, address, count):
+    """Rows for sources at address(i)."""
+    bench.say(f"sources_idle: {count} sources of {what}, a look each {INTERVAL_S} s")
+    with ours.Daemon(folder, options) as target:
         rest = Rest(target)
         before = target.anonymous()
         began = time.monotonic()
         for i in range(count):
-            rest("POST", "/sources", {"name": f"s{i}", "settings": {"git": str(folder / f"repositories/{i}.git"), "interval": f"{INTERVAL_S}s"}})
+            rest("POST", "/sources", {"name": f"s{i}", "settings": {"git": address(i), "interval": f"{INTERVAL_S}s"}})
         followed(rest, count)
         bench.say(f"  {count} sources made and applied in {time.monotonic() - began:.1f} s; the daemon's memory {before / data.MIB:.1f} MiB before, "
                   f"{target.anonymous() / data.MIB:.1f} MiB after")
@@ -153,10 +172,11 @@ def idle(bench):
         wall, cpu = time.monotonic() - began, measure.cpu_below(target.pid) - cpu
         followed(rest, count)
         bench.say(f"  processor {cpu:.2f} s in {wall:.0f} s; a pl-git ran in {beside.seen} of {beside.looks} looks at it; daemon {own.peak / data.MIB:.1f} MiB")
-        rest("POST", "/sources/s0/sync")
+        for i in range(count):
+            rest("PATCH", f"/sources/s{i}", {"settings": {"paused": True}})
         until(lambda: not children_of(target.pid), "the end of pl-git")
-    share = 100 * cpu / wall
-    bench.row(f"{count:,} sources of local repositories, a look a minute, nothing changed: of one core", "percent", {"ours": share}, "≤ 5 %", bench.at_most({"ours": share}, 5))
+    share = {"ours": 100 * cpu / wall}
+    bench.row(f"{count:,} sources of {what}, a look a minute, nothing changed: of one core", "percent", share, "≤ 5 %", bench.at_most(share, 5))
     bench.row("… memory of pl-git beside the daemon (RssAnon)", "MiB", {"ours": beside.peak / data.MIB}, "≤ 60 MiB", beside.peak <= 60 * data.MIB)
 
 

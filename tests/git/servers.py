@@ -172,6 +172,13 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
 
     def git(self, body):
         """Asks git http-backend -> status, headers, body."""
+        if not self.owner.keep_refs or self.stage != "refs":
+            return self.backend(body)
+        if self.path not in self.owner.kept:
+            self.owner.kept[self.path] = self.backend(body)
+        return self.owner.kept[self.path]
+
+    def backend(self, body):
         path, _, query = self.path.partition("?")
         environment = {**ENVIRONMENT, "GIT_PROJECT_ROOT": str(self.owner.root), "GIT_HTTP_EXPORT_ALL": "1", "REQUEST_METHOD": self.command,
                        "PATH_INFO": path, "QUERY_STRING": query, "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body)),
@@ -191,6 +198,7 @@ class HttpServer(Server):
 
     def __init__(self, root, certificate=None, users=None):
         self.users = users or {}
+        self.keep_refs, self.kept = False, {}  # whether the first answer about branches stays the answer
         self.tls = None
         self.forget()
         if certificate:
