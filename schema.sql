@@ -1,4 +1,4 @@
--- The whole metadata schema, version 5. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
+-- The whole metadata schema, version 8. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
 -- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
 -- version brings older files to its own (pipelined/db/writer/db_open.c); what is newer is refused.
@@ -397,7 +397,25 @@ CREATE TABLE source_state (              -- what this machine last saw of a sour
     changed_us INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE notify (                    -- [log]
-    name TEXT PRIMARY KEY,
-    spec TEXT NOT NULL
+CREATE TABLE notify (                    -- [log] rules that send events of a project to a URL
+    name       TEXT PRIMARY KEY,
+    project    TEXT NOT NULL REFERENCES project(name) ON DELETE CASCADE,
+    spec       TEXT NOT NULL,            -- {on, url, format, secret, repo}
+    created_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE notify_state (              -- how far the deliveries of a rule have come (db/tx/notify_tx.h)
+    name       TEXT PRIMARY KEY REFERENCES notify(name) ON DELETE CASCADE,
+    cursor     INTEGER NOT NULL,         -- event.id of the last event that is done
+    part       TEXT NOT NULL DEFAULT '', -- the event after it is delivered up to this path
+    sent       INTEGER NOT NULL DEFAULT 0,
+    given_up   INTEGER NOT NULL DEFAULT 0,
+    missed     INTEGER NOT NULL DEFAULT 0, -- events given up since the last delivery
+    gap        TEXT NOT NULL DEFAULT '',   -- why others may be missing since then
+    failures   INTEGER NOT NULL DEFAULT 0, -- failed attempts in a row
+    sent_us    INTEGER NOT NULL DEFAULT 0,
+    sent_ms    INTEGER NOT NULL DEFAULT 0,
+    sent_event TEXT NOT NULL DEFAULT '',
+    error_us   INTEGER NOT NULL DEFAULT 0,
+    error      TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;

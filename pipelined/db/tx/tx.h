@@ -13,6 +13,7 @@
  *   direct_upload_tx   transactions on packs uploaded straight to the bucket
  *   job_tx             transactions on runs and jobs
  *   login_session_tx   transactions on the sessions of browsers
+ *   notify_tx          transactions on notification rules
  *   pack_state_tx      transactions on pack states
  *   repo_tx            transactions on projects, repos and branches
  *   rerun_branch       a rerun whose outputs go to a separate branch

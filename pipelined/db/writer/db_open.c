@@ -237,6 +237,14 @@ static const char *const upgrades[] = {
     " WITHOUT ROWID;",
     "ALTER TABLE pipeline ADD COLUMN stopped TEXT NOT NULL DEFAULT '' CHECK (stopped IN ('', 'hand', 'source'));"
     "ALTER TABLE pipeline ADD COLUMN started_seq INTEGER NOT NULL DEFAULT 0;",
+    "DROP TABLE notify;"
+    "CREATE TABLE notify (name TEXT PRIMARY KEY, project TEXT NOT NULL REFERENCES project(name) ON DELETE CASCADE, "
+    "spec TEXT NOT NULL, created_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE notify_state (name TEXT PRIMARY KEY REFERENCES notify(name) ON DELETE CASCADE, cursor INTEGER NOT "
+    "NULL, part TEXT NOT NULL DEFAULT '', sent INTEGER NOT NULL DEFAULT 0, given_up INTEGER NOT NULL DEFAULT 0, "
+    "missed INTEGER NOT NULL DEFAULT 0, gap TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0, sent_us "
+    "INTEGER NOT NULL DEFAULT 0, sent_ms INTEGER NOT NULL DEFAULT 0, sent_event TEXT NOT NULL DEFAULT '', error_us "
+    "INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

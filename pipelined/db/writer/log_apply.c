@@ -329,6 +329,25 @@ static int apply_source_delete(struct pl_conn *c, const json_t *o, uint64_t seq,
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM source WHERE name = ?", "s", pl_json_str(o, "name"));
 }
 
+static int apply_notify(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    _cleanup_free_ char *spec = dump(o, "spec", "{}");
+
+    (void)seq;
+    if (!spec)
+        return pl_err_nomem(err);
+    return pl_sql_exec(c, err,
+                       "INSERT INTO notify(name, project, spec, created_us) VALUES (?, ?, ?, ?)"
+                       " ON CONFLICT(name) DO UPDATE SET spec = excluded.spec",
+                       "sssi", pl_json_str(o, "name"), pl_json_str(o, "project"), spec, num(o, "at"));
+}
+
+static int apply_notify_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
+{
+    (void)seq;
+    return pl_sql_exec(c, err, "DELETE FROM notify WHERE name = ?", "s", pl_json_str(o, "name"));
+}
+
 /* Settles the stored results of an ended job. Results of a failed or killed job are kept for later jobs of
  * the stage until no plan uses them (pl_kept_results). Results of a successful job are deleted, since its
  * datum table has them, and so are older kept results of the stage. After a successful rerun on a separate
@@ -485,6 +504,8 @@ int pl_apply_record(struct pl_conn *c, uint16_t kind, const json_t *payload, uin
         [PL_RECORD_SOURCE] = apply_source,
         [PL_RECORD_SOURCE_DELETE] = apply_source_delete,
         [PL_RECORD_PIPELINE_STATE] = apply_pipeline_state,
+        [PL_RECORD_NOTIFY] = apply_notify,
+        [PL_RECORD_NOTIFY_DELETE] = apply_notify_delete,
     };
     int r;
 

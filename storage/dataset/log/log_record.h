@@ -54,7 +54,9 @@
       "A token of a user, by its SHA-256; it allows no more than `role` over `scope`. `expires`: 0 = never.")                    \
     X(SOURCE, 21, "source", "at name project spec",                                                                              \
       "A git repository is followed, or its settings change: `spec` is {`git`, `branch`, `path`, `interval`, `prune`, …}.")      \
-    X(NOTIFY, 22, "notify", "", "Reserved.")                                                                                     \
+    X(NOTIFY, 22, "notify", "at name project spec",                                                                              \
+      "Events of a project are sent to a URL, or the settings of that change: `spec` is {`on`, `url`, `format`, `secret`, "      \
+      "`repo`}.")                                                                                                                \
     X(USER_DELETE, 23, "user_delete", "name", "A user is deleted with all tokens and keys.")                                     \
     X(TOKEN_DELETE, 24, "token_delete", "hash", "A token becomes invalid.")                                                      \
     X(S3_KEY, 25, "s3_key", "access_key at expires name role scope user",                                                        \
@@ -65,7 +67,8 @@
     X(SOURCE_DELETE, 28, "source_delete", "name", "The repository is not followed any more; its pipelines are set by hand.")     \
     X(PIPELINE_STATE, 29, "pipeline_state", "at name project stopped",                                                           \
       "A pipeline stops or runs again. `stopped`: who stopped it, `hand` or `source`; runs give its stages no jobs until "       \
-      "`\"\"` says that it runs again.")
+      "`\"\"` says that it runs again.")                                                                                         \
+    X(NOTIFY_DELETE, 30, "notify_delete", "name", "Its events are not sent any more.")
 
 enum pl_record_kind {
 #define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),

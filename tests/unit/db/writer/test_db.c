@@ -529,6 +529,8 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
             "ALTER TABLE pipeline DROP COLUMN stopped; ALTER TABLE pipeline DROP COLUMN started_seq;"
             "ALTER TABLE pipeline DROP COLUMN source; ALTER TABLE pipeline_version DROP COLUMN origin; DROP TABLE source_state;"
             "DROP TABLE source; CREATE TABLE source (name TEXT PRIMARY KEY, spec TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+            "DROP TABLE notify_state; DROP TABLE notify;"
+            "CREATE TABLE notify (name TEXT PRIMARY KEY, spec TEXT NOT NULL) STRICT, WITHOUT ROWID;"
             "PRAGMA user_version = 1",
             NULL),
         0);
