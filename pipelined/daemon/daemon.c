@@ -5,6 +5,7 @@
 #include "pipelined/daemon/kube_settings.h"
 #include "pipelined/daemon/listen_policy.h"
 #include "pipelined/daemon/log_checkpoint_schedule.h"
+#include "pipelined/daemon/user_connections.h"
 #include "pipelined/engine/engine.h"
 
 #include "pipelined/api/data_routes/data_routes.h"
@@ -17,6 +18,7 @@
 #include "pipelined/exec/kubernetes/kubernetes.h"
 #include "pipelined/exec/local/local.h"
 #include "pipelined/net/server/tls.h"
+#include "pipelined/notify/notify.h"
 #include "pipelined/s3gateway/gateway/gateway.h"
 #include "pipelined/source/source.h"
 #include "storage/base/clock.h"
@@ -60,8 +62,10 @@ struct daemon {
     struct pl_pipeline_host pipelines; /* what setting a pipeline needs */
     struct pl_outbound *outbound;      /* servers that may be connected to for users */
     struct pl_sources *sources;        /* the git repositories that are followed; handlers of the API use them */
-    struct pl_kube_settings kube;      /* settings of pods, for --executor kubernetes */
-    struct pl_api *_Atomic api;        /* the API; the database's writer thread sends events to it */
+    /* the notification rules; handlers of the API use them, and the database's writer thread tells of events */
+    struct pl_notify *_Atomic notify;
+    struct pl_kube_settings kube; /* settings of pods, for --executor kubernetes */
+    struct pl_api *_Atomic api;   /* the API; the database's writer thread sends events to it */
     /* the S3 gateway; handlers of the API use it; NULL = no gateway, or not started yet */
     struct pl_s3 *_Atomic s3;
     struct pl_timer *drain_timer, *look_timer, *keep_timer;
@@ -167,6 +171,8 @@ static void on_event(void *arg, int64_t id, int64_t at_us, const char *type, con
 
     if (d->api)
         pl_api_event(d->api, id, at_us, type, data);
+    if (d->notify)
+        pl_notify_event(d->notify);
 }
 
 static void on_logged(void *arg, uint64_t seq)
@@ -571,18 +577,6 @@ static int start_s3(struct daemon *d, struct pl_err *err)
 
 /* ---- start and stop ---- */
 
-/* Reads which servers the daemon may connect to for its users. */
-static int read_outbound(struct daemon *d, struct pl_err *err)
-{
-    const struct pl_config *c = d->config;
-    const struct pl_outbound_settings settings = {
-        .schemes = c->outbound.schemes, .hosts = c->outbound.hosts, .networks = c->outbound.networks, .ca = c->outbound.ca};
-
-    if (*c->outbound.ca && access(c->outbound.ca, R_OK) < 0)
-        return pl_err_errno(err, errno, "outbound.ca: %s", c->outbound.ca);
-    return pl_outbound_create(&settings, &d->outbound, err);
-}
-
 /* Starts following git repositories. */
 static int start_sources(struct daemon *d, struct pl_err *err)
 {
@@ -603,6 +597,16 @@ static int start_sources(struct daemon *d, struct pl_err *err)
                                   .secrets = engine->secrets,
                                   .engine = d->engine};
     return pl_sources_start(&c, &d->sources, err);
+}
+
+/* Starts sending notifications. */
+static int start_notify(struct daemon *d, struct pl_err *err)
+{
+    struct pl_notify *notify = NULL;
+    int r = pl_user_connections_notify(d->db, d->stores, d->outbound, d->engine, &notify, err);
+
+    d->notify = notify;
+    return r;
 }
 
 /* Starts the API, then the S3 gateway, then garbage collection, which must keep the data of the gateway's
@@ -633,6 +637,7 @@ static int start_api(struct daemon *d, struct pl_err *err)
                               .proxy_addresses = d->config->proxy_addresses,
                               .pipelines = &d->pipelines,
                               .sources = d->sources,
+                              .notify = d->notify,
                               .gc_every_ms = d->config->gc_every_ms,
                               .tables = tables,
                               .s3_url = s3_url,
@@ -673,8 +678,9 @@ static int start(struct daemon *d, struct pl_err *err)
     split_hosts(d);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.look", on_look, d, &d->look_timer, err);
     r = r < 0 ? r : pl_timer_create(d->loop, "daemon.keep", on_keep, d, &d->keep_timer, err);
-    r = r < 0 ? r : read_outbound(d, err);
+    r = r < 0 ? r : pl_user_connections_read(d->config, &d->outbound, err);
     r = r < 0 ? r : start_sources(d, err);
+    r = r < 0 ? r : start_notify(d, err);
     r = r < 0 ? r : start_api(d, err);
     r = r < 0 || !with_pods(d) ? r : pl_kube_settings_url(&d->kube, d->config, pl_api_local_url(d->api), err);
     if (r == 0) {
@@ -694,11 +700,12 @@ static void run_posted(struct daemon *d)
     }
 }
 
-/* Waits until the pool has no jobs and the thread of the sources has ended. Runs the loop meanwhile, because they may wait
+/* Waits until the pool has no jobs and the threads of sources and notifications have ended. Runs the loop meanwhile, because they may wait
  * until a function has run on the loop. */
 static void drain_pool(struct daemon *d)
 {
-    while (d->pool && (!pl_pool_drain_for(d->pool, DRAIN_TURN_MS) || !pl_sources_drained(d->sources, DRAIN_TURN_MS)))
+    while (d->pool && (!pl_pool_drain_for(d->pool, DRAIN_TURN_MS) || !pl_sources_drained(d->sources, DRAIN_TURN_MS) ||
+                       !pl_notify_drained(d->notify, DRAIN_TURN_MS)))
         run_posted(d);
     run_posted(d);
 }
@@ -711,6 +718,7 @@ static void stop(struct daemon *d)
     pl_timer_destroy(d->look_timer);
     pl_timer_destroy(d->keep_timer);
     pl_sources_drain(d->sources);
+    pl_notify_drain(d->notify);
     pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);
@@ -731,10 +739,11 @@ static void stop(struct daemon *d)
     }
     drain_pool(d);
     pl_sources_destroy(d->sources);
-    pl_outbound_destroy(d->outbound);
     pl_engine_detach(d->engine);
     if (d->db)
         pl_db_stop(d->db);
+    d->notify = pl_notify_destroy(d->notify); /* the database tells it of events until it has stopped */
+    pl_outbound_destroy(d->outbound);
     pl_pool_destroy(d->pool);
     run_posted(d);
     pl_engine_destroy(d->engine);

@@ -2,7 +2,7 @@
  *
  * In:      Configuration.
  * Out:     A running daemon; exit status.
- * Uses:    api/{data_routes, run_routes, server}, db/{gc, tx, writer}, engine, text, exec/{kubernetes, local},
+ * Uses:    api/{data_routes, run_routes, server}, db/{gc, tx, writer}, engine, notify, text, exec/{kubernetes, local},
  *          kube/{nodes, pod}, net/{loop, server}, s3gateway/gateway, storage/{base, object, system},
  *          storage/dataset/log
  * Threads: Main thread; then the event loop.
@@ -12,7 +12,8 @@
  *   kube_settings            configuration of pods
  *   listen_policy            which addresses a listener may have
  *   log_checkpoint_schedule  when to write a log checkpoint
- *   main                     main function and the map of rooms */
+ *   main                     main function and the map of rooms
+ *   user_connections         what connects to servers that users name */
 #pragma once
 
 #include "pipelined/daemon/config.h"

@@ -29,7 +29,7 @@ def values(d, p):
     commit = p.commits("in")[0]
     return {"project": "default", "repo": "in", "branch": "master", "ref": "master", "base": "master", "pipeline": "p", "stage": "s", "run": run,
             "datum": p.datums("s", run)[0]["id"], "path": "b", "path...": "b", "user": "admin", "name": "in", "commit": commit["id"], "root": commit.get("root", "0" * 64),
-            "id": "0" * 64, "hash": "0" * 64, "container": "command", "session": "0" * 32, "secret": "none", "source": "none"}
+            "id": "0" * 64, "hash": "0" * 64, "container": "command", "session": "0" * 32, "secret": "none", "source": "none", "notification": "none"}
 
 
 def ask(d, path, answers):

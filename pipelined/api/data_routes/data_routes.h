@@ -2,8 +2,8 @@
  *
  * In:      Requests.
  * Out:     JSON, bytes, streams of operations.
- * Uses:    api/{server, transfer}, db/{open_commits, tx}, text, storage/{base, pack, store, system, tree, tree_edit},
- *          storage/dataset/{file, ingest}
+ * Uses:    api/{server, transfer}, db/{open_commits, tx}, notify, text, storage/{base, pack, store, system, tree,
+ *          tree_edit}, storage/dataset/{file, ingest}
  * Threads: Storage pool.
  *
  * Headers for other rooms:

@@ -2,6 +2,7 @@
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/notify/notify.h"
 #include "storage/base/clock.h"
 
 #include <stdio.h>
@@ -141,7 +142,10 @@ static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay,
         return r;
     args.look = false;
     r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
-    return r < 0 ? pl_err_wrap(err, r, "the project's secrets were deleted, but the project was not") : 0;
+    if (r < 0)
+        return pl_err_wrap(err, r, "the project's secrets were deleted, but the project was not");
+    pl_notify_changed(a->config.notify); /* its rules went with it */
+    return 0;
 }
 
 static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)

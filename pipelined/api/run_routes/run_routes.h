@@ -2,7 +2,7 @@
  *
  * In:      Requests.
  * Out:     JSON and streams.
- * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, plan, source, spec, text,
+ * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, notify, plan, source, spec, text,
  *          storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
@@ -15,6 +15,7 @@
  *   routes_gc         garbage collection
  *   routes_hooks      webhooks of servers of repositories
  *   routes_logs       logs of stages and containers
+ *   routes_notify     notification rules
  *   routes_pipelines  pipelines
  *   routes_retention  what retention rules drop
  *   routes_runs       runs, jobs and datums

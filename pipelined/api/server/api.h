@@ -21,6 +21,7 @@ struct pl_api_tables {
 
 struct pl_entry;
 struct pl_pipeline_host;
+struct pl_notify;
 struct pl_sources;
 
 struct pl_api_config {
@@ -50,6 +51,7 @@ struct pl_api_config {
     const char *proxy_addresses;
     const struct pl_pipeline_host *pipelines; /* what setting a pipeline needs (pipeline_draft.h); outlives the API */
     struct pl_sources *sources;               /* the git repositories that are followed; outlives the API */
+    struct pl_notify *notify;                 /* the notification rules; outlives the API */
     int64_t gc_every_ms;                      /* interval of garbage collection; 0 = only on request */
     /* route tables besides the API's own, in order; NULL-terminated; must outlive the API */
     const struct pl_api_tables *const *tables;

@@ -16,6 +16,7 @@
     X(defaults, "pipelines")                                                                                                     \
     X(secret, "pipelines")                                                                                                       \
     X(source, "pipelines")                                                                                                       \
+    X(notify, "pipelines")                                                                                                       \
     X(run, "runs")                                                                                                               \
     X(wait, "runs")                                                                                                              \
     X(rerun, "runs")                                                                                                             \

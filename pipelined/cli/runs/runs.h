@@ -1,4 +1,4 @@
-/* cli/runs: Subcommands: pipeline, defaults, secret, source, run, rerun, job, logs, metrics, wait, why, status.
+/* cli/runs: Subcommands: pipeline, defaults, secret, source, notify, run, rerun, job, logs, metrics, wait, why, status.
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
@@ -11,6 +11,7 @@
  *   verb_job       jobs and datums
  *   verb_logs      logs: what a stage's command printed
  *   verb_metrics   metrics: lines of metrics.jsonl
+ *   verb_notify    notifications
  *   verb_pipeline  pipelines
  *   verb_rerun     rerun: repeats the jobs of a run
  *   verb_run       runs

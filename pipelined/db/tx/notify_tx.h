@@ -6,7 +6,6 @@
 #include "storage/base/path.h"
 
 #define PL_NOTIFY_MAX            1000u
-#define PL_NOTIFY_ERROR_MAX      500u
 #define PL_NOTIFY_EVENT_NAME_MAX 100u
 
 struct pl_notify_args {
@@ -37,7 +36,7 @@ struct pl_notify_state {
     int64_t sent_us, sent_ms;                  /* the last delivery: when, and how long it took */
     char sent_event[PL_NOTIFY_EVENT_NAME_MAX]; /* its TYPE.STATE */
     int64_t error_us;                          /* the last failed attempt; 0 = none */
-    char error[PL_NOTIFY_ERROR_MAX];
+    char error[PL_ERR_MSG_BYTES];
 };
 /* Columns of notify_state in the order that pl_notify_state_read expects. */
 #define PL_NOTIFY_STATE_COLUMNS                                                                                                  \

@@ -73,6 +73,7 @@ static const struct {
     {"PUT", "/api/v1/defaults", "{\"project\":\"here\",\"spec\":\"{}\"}"},
     {"GET", "/api/v1/secrets", "", "?project=here"},
     {"POST", "/api/v1/sources", "{\"project\":\"here\",\"name\":\"s\",\"settings\":{}}"},
+    {"POST", "/api/v1/notifications", "{\"project\":\"here\",\"name\":\"n\",\"settings\":{}}"},
     {"POST", "/api/v1/secrets", "{\"project\":\"here\",\"name\":\"s\",\"values\":{}}"},
 };
 
@@ -89,7 +90,7 @@ static const char *body_of(const struct pl_api_route *r)
     for (size_t i = 0; i < PL_ARRAY_SIZE(bodies); i++)
         if (pl_streq(bodies[i].method, r->method) && pl_streq(bodies[i].pattern, r->pattern))
             return bodies[i].body;
-    if (r->asks && !strstr(r->pattern, "{run}") && !strstr(r->pattern, "{source}"))
+    if (r->asks && !strstr(r->pattern, "{run}") && !strstr(r->pattern, "{source}") && !strstr(r->pattern, "{notification}"))
         fail_msg("%s %s: a route that asks; say here with which body", r->method, r->pattern);
     return r->body == PL_BODY_JSON ? "{}" : "";
 }
@@ -97,7 +98,7 @@ static const char *body_of(const struct pl_api_route *r)
 /* Routes that look at more than the verb: tested by themselves. */
 static bool apart(const struct pl_api_route *r)
 {
-    return (r->asks && (strstr(r->pattern, "{run}") || strstr(r->pattern, "{source}"))) ||
+    return (r->asks && (strstr(r->pattern, "{run}") || strstr(r->pattern, "{source}") || strstr(r->pattern, "{notification}"))) ||
            (strstr(r->pattern, "{user}") && pl_streq(r->method, "GET")) ||
            (strstr(r->pattern, "/tokens") || strstr(r->pattern, "/s3-keys") || strstr(r->pattern, "/login-sessions"));
 }
