@@ -8,6 +8,8 @@ import json
 import os
 import re
 import sqlite3
+import ssl
+import subprocess
 import threading
 import urllib.parse
 
@@ -15,7 +17,7 @@ import pytest
 from conftest import TOP, HttpError, sh, wait_until
 from people import User
 
-INVALID_ARGUMENTS, NOT_FOUND = 1, 3
+NOT_FOUND = 3
 HERE = ["--outbound-schemes", "http,https", "--outbound-networks", "127.0.0.0/8"]
 
 
@@ -302,6 +304,25 @@ def test_schemes_and_hosts_are_checked_when_a_rule_is_made_and_when_it_sends(mak
     daemon.default.repo("in")
     wait_until(lambda: "outbound.schemes" in rule(daemon)["error"], "the refusal")
     assert not receiver.got
+
+
+def test_certificates_are_verified(make_daemon, receiver, tmp_path):
+    key, crt = tmp_path / "key.pem", tmp_path / "crt.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", crt, "-subj", "/CN=receiver", "-days", "30",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(crt, key)
+    receiver.server.socket = context.wrap_socket(receiver.server.socket, server_side=True)
+    daemon = make_daemon("--outbound-networks", "127.0.0.0/8").start()
+    notify(daemon, receiver.url.replace("http:", "https:"))
+    refused = daemon.ctl("test", "notify", "n", ok=False)
+    assert refused.code != 0 and "certificate" in refused.err and not receiver.got
+    daemon.stop()
+    daemon.options += ["--outbound-ca", str(crt)]
+    daemon.start()
+    assert "status 200" in daemon.ctl("test", "notify", "n").out
+    daemon.ctl("update", "notify", "n", "--url", f"https://localhost:{receiver.port}/")  # a name that the certificate does not have
+    assert daemon.ctl("test", "notify", "n", ok=False).code != 0 and len(receiver.got) == 1
 
 
 # --- nothing is lost

@@ -55,7 +55,7 @@
     X(SOURCE, 21, "source", "at name project spec",                                                                              \
       "A git repository is followed, or its settings change: `spec` is {`git`, `branch`, `path`, `interval`, `prune`, …}.")      \
     X(NOTIFY, 22, "notify", "at name project spec",                                                                              \
-      "Events of a project are sent to a URL, or the settings of that change: `spec` is {`on`, `url`, `format`, `secret`, "      \
+      "Events of a project are sent to a URL, or how they are sent changes: `spec` is {`on`, `url`, `format`, `secret`, "        \
       "`repo`}.")                                                                                                                \
     X(USER_DELETE, 23, "user_delete", "name", "A user is deleted with all tokens and keys.")                                     \
     X(TOKEN_DELETE, 24, "token_delete", "hash", "A token becomes invalid.")                                                      \
