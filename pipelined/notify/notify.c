@@ -18,8 +18,9 @@
 #include <stdio.h>
 
 #define DOUBTFUL_MAX (PL_NOTIFY_SENDS_MAX / 2)
-#define AGAIN_MS     5000 /* wait after the database could not be read or written */
-#define SAVE_EVENTS  1000 /* positions of quiet rules are written after so many events */
+#define AGAIN_MS     5000    /* wait after the database could not be read or written */
+#define SAVE_EVENTS  1000    /* positions of quiet rules are written after so many events, */
+#define SAVE_MS      3600000 /* or at the first event after an hour: one that is killed leaves no old position behind */
 #define GIVE_UP_US   ((int64_t)PL_NOTIFY_GIVE_UP_S * 1000000)
 
 enum rule_state { QUIET, BEHIND, SENDING };
@@ -45,8 +46,9 @@ struct pl_notify {
     bool reload, fresh, stopping, ended;
     /* the thread's own: */
     struct rule *rules;
-    int64_t tail;  /* events up to here were looked at for rules that are QUIET */
-    int64_t saved; /* `tail` when positions of quiet rules were written last */
+    int64_t tail;     /* events up to here were looked at for rules that are QUIET */
+    int64_t saved;    /* `tail` when positions of quiet rules were written last, */
+    int64_t saved_ms; /* and the time then; monotonic */
     unsigned n_sending, n_doubtful;
 };
 
@@ -76,6 +78,7 @@ static void save_all(struct pl_notify *n)
     }
     save(n, list, count);
     n->saved = n->tail;
+    n->saved_ms = pl_clock_mono_ms();
 }
 
 /* ---- the rules ---- */
@@ -203,13 +206,14 @@ static int show_event(struct pl_notify *n, struct pl_conn *c, const struct pl_ro
 {
     const int64_t id = pl_col_int(rows, 0);
     const char *type = pl_col_text(rows, 1);
+    const int index = pl_notify_type_index(type);
     _cleanup_(json_decrefp) json_t *data = NULL;
     int r = 0;
 
-    for (struct rule *rule = n->rules; rule && r == 0; rule = rule->next) {
+    for (struct rule *rule = n->rules; rule && r == 0 && index >= 0; rule = rule->next) {
         bool wanted = false;
 
-        if (rule->state != QUIET || rule->at.cursor >= id || !pl_notify_wants_type(&rule->filter, type))
+        if (rule->state != QUIET || rule->at.cursor >= id || !rule->filter.states[index])
             continue;
         data = data ? data : pl_col_json(rows, 2);
         r = data ? pl_notify_events_wanted(c, &rule->filter, type, data, &wanted, err) : pl_err_nomem(err);
@@ -227,10 +231,18 @@ static int look_at_new(struct pl_notify *n, bool *ret_more, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(n->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int64_t first = 0;
     int count = 0;
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id, type, data FROM event WHERE id > ? ORDER BY id LIMIT ?", "ii", n->tail,
-                         (int64_t)PL_NOTIFY_PAGE);
+    int r = pl_sql_int(rd.conn, err, &first, "SELECT coalesce(min(id), 0) FROM event", "");
 
+    for (struct rule *rule = n->rules; rule && r == 0 && first > n->tail + 1; rule = rule->next)
+        if (rule->state == QUIET) { /* events are gone that were not looked at: the rule finds that out itself */
+            rule->state = BEHIND;
+            rule->at.cursor = PL_MAX(rule->at.cursor, n->tail);
+        }
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows, "SELECT id, type, data FROM event WHERE id > ? ORDER BY id LIMIT ?", "ii",
+                             n->tail, (int64_t)PL_NOTIFY_PAGE);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         r = show_event(n, rd.conn, &rows, err);
         if (r < 0)
@@ -471,7 +483,7 @@ static int64_t work(struct pl_notify *n, struct pl_notify_send *answered, bool *
             pl_log_warn("notify", "rules and events cannot be read: %s", err.msg);
             return AGAIN_MS;
         }
-        if (n->tail - n->saved >= SAVE_EVENTS)
+        if (n->tail - n->saved >= SAVE_EVENTS || pl_clock_mono_ms() - n->saved_ms >= SAVE_MS)
             save_all(n);
     }
     rule = first_due(n, &ms);
@@ -621,6 +633,7 @@ int pl_notify_start(const struct pl_notify_config *config, struct pl_notify **re
     r = pl_notify_sender_create(&sender, &n->sender, err);
     r = r < 0 ? r : read_tail(n, err);
     n->saved = n->tail;
+    n->saved_ms = pl_clock_mono_ms();
     if (r == 0 && pthread_create(&n->thread, NULL, run, n) != 0)
         r = pl_err_set(err, PL_EIO, "cannot start a thread for notifications");
     if (r < 0) {

@@ -203,11 +203,11 @@ const char *pl_notify_state(const char *type, const json_t *data)
     return state ? state : t->plain;
 }
 
-bool pl_notify_wants_type(const struct pl_notify_filter *f, const char *type)
+int pl_notify_type_index(const char *type)
 {
     const struct type *t = find_type(type, strlen(type));
 
-    return t && f->states[t - types];
+    return t ? (int)(t - types) : -1;
 }
 
 enum pl_notify_match pl_notify_match(const struct pl_notify_filter *f, const char *type, const json_t *data)

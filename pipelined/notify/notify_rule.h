@@ -33,8 +33,9 @@ enum pl_notify_match {
     PL_NOTIFY_YES,
     PL_NOTIFY_IF_RUN /* if the run data.id has jobs or commits in the project */
 };
-/* True if the filter wants events of this type at all. */
-bool pl_notify_wants_type(const struct pl_notify_filter *f, const char *type);
+/* Returns the index of a type in filter.states, which is not 0 there if the filter wants events of this type at all; -1 = no
+ * filter wants such events. */
+int pl_notify_type_index(const char *type);
 /* Says whether the filter wants the event. */
 enum pl_notify_match pl_notify_match(const struct pl_notify_filter *f, const char *type, const json_t *data);
 /* Returns the state of an event, "failure"; "" = events of this type have none. Lives as long as `data`. */
