@@ -130,7 +130,7 @@ def test_a_flood_while_a_push_comes(daemon, team):  # noqa: F811
     comes(daemon, sha)
     for thread in threads:
         thread.join()
-    assert answers.count(200) == 125 and set(answers) == {200, 401, 503} and len(answers) == 500, set(answers)
+    assert answers.count(200) == 125 and {200, 401} <= set(answers) <= {200, 401, 503} and len(answers) == 500, set(answers)
     assert daemon.get("/status")["version"] and ask(daemon, good, PAYLOAD)[0] == 200, "whoever knows the secret is not locked out"
     assert source_of(daemon)["state"] == "following" and pipelines(daemon)["p"]["version"] == 1
 
