@@ -33,7 +33,7 @@ static const struct type {
     {"run", OF_RUN, NULL, "", {"running", "success", "failure", "killed"}},
     {"commit", OF_PROJECT, "repo", "finished", {"finished", "deleted", "started", "unchanged", "dropped", "refused", "blocked"}},
     {"repo", OF_PROJECT, "repo", "", {"created", "updated", "deleted"}},
-    {"pipeline", OF_PROJECT, NULL, "", {"created", "updated", "deleted"}},
+    {"pipeline", OF_PROJECT, NULL, "", {"created", "updated", "deleted", "stopped", "started"}},
     {"source", OF_PROJECT, NULL, "", {"created", "updated", "deleted", "following", "invalid", "unreachable"}},
     {"notify", OF_PROJECT, NULL, "", {"created", "updated", "deleted"}},
     {"metric", OF_PROJECT, "stage", "", {NULL}},
