@@ -6,7 +6,7 @@ from conftest import processes_with, reading, wait_until
 from source_kit import Repository, copy, follow, pipelines, spec
 
 ANSWER_S = 5   # an answer of the API; a bound on hangs, not on speed
-OTHERS_S = 90  # until another source is looked at
+OTHERS_S = 30  # until another source is looked at
 
 
 def beside(make_daemon, authority, tmp_path):

@@ -14,6 +14,7 @@ ENDLESS = {
     "hang-refs": faults.at_refs(faults.hang_in_the_middle),
     "hang-pack": faults.at_pack(faults.hang_in_the_middle),
     "endless-refs": faults.at_refs(faults.endless_refs)}
+DRIPS = 8  # more than the daemon has threads for sources
 
 
 def by_path(handler, reply):
@@ -40,3 +41,18 @@ def test_sources_that_hang_keep_nobody_waiting(make_daemon, authority, git, http
     wait_until(lambda: all(source_of(daemon, name)["state"] == "unreachable" for name in urls), "all to be given up", 280)
     print(f"all were given up after {time.monotonic() - began:.1f} s:", {name: source_of(daemon, name)["error"] for name in urls})
     nothing_left(daemon)
+
+
+def test_servers_that_drip_keep_nobody_waiting(make_daemon, authority, git, https, tmp_path):
+    """Each sends a little of a pack without end."""
+    daemon, other = beside(make_daemon, authority, tmp_path)
+    git.write("pipelines/p.json", spec("p", copy())).push()
+    https.fault = faults.at_pack(faults.drip)
+    for i in range(DRIPS):
+        daemon.post("/sources", {"name": f"drip{i}", "settings": {"git": https.url("team.git"), "interval": "1h"}})
+    wait_until(lambda: https.stages("pack"), "the question for objects")
+    other.write("pipelines/r.json", spec("r", copy("third"))).push()
+    daemon.post("/sources/good/sync")
+    wait_until(lambda: answers(daemon, "r"), "the source beside those that drip", OTHERS_S)
+    began = time.monotonic()
+    assert daemon.stop() == 0 and time.monotonic() - began < 15
