@@ -170,8 +170,6 @@ static void stop(struct stream *s)
     pl_http_io_wake(s->of->http->network->io);
     while (sem_wait(&s->ended) < 0 && errno == EINTR)
         ;
-    if (s->is_answered)
-        (void)sem_trywait(&s->answered);
     pl_buf_finish(&s->x.problem);
     if (s->authorization)
         explicit_bzero(s->authorization, strlen(s->authorization));
