@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define BRANCH_BYTES_MAX 200u
-
 static int check_git(const char *text, struct pl_err *err)
 {
     struct pl_git_address address;
@@ -28,10 +26,9 @@ static int check_secret(const char *text, struct pl_err *err)
 
 static int check_branch(const char *text, struct pl_err *err)
 {
-    if (strlen(text) > BRANCH_BYTES_MAX || *text == '-' || *text == '/' || strpbrk(text, " ~^:?*[\\\n\t") || strstr(text, "..") ||
-        strstr(text, "@{"))
-        return pl_err_set(err, PL_EINVAL, "branch: \"%.200s\" is not the name of a git branch", text);
-    return 0;
+    int r = pl_git_branch_check(text, err);
+
+    return r < 0 ? pl_err_wrap(err, r, "branch") : 0;
 }
 
 static int check_path(const char *text, struct pl_err *err)

@@ -16,6 +16,7 @@
  *   spec_doc        JSON Schema and docs/spec.md from the field table
  *   spec_field      the field table
  *   spec_field_pod  the field table of pod fields
+ *   spec_git        reads inputs from git repositories
  *   spec_order      topological order of stages
  *   spec_pachyderm  reads Pachyderm's pipeline spec
  *   spec_params     reads `params` combinations
@@ -101,8 +102,13 @@ struct pl_input {
     bool reference; /* the input's content is not part of the datum key */
     bool writable;  /* the command gets copies that it may change */
     bool previous;  /* the input is the stage's own last output */
-    uint32_t stage; /* index of the stage of this spec that writes the branch; PL_SPEC_NO_STAGE = none does */
-    uint32_t leaf;  /* index of this leaf in stage->leaves */
+    /* The repo is filled from a git repository (exactly one of source and url is not NULL), or none of these is set. */
+    const char *git_source; /* name of a source of the project: its repository and secret */
+    const char *git_url;    /* an address as in text/git_address.h */
+    const char *git_branch; /* "" = that of the source, or the repository's default branch */
+    const char *git_secret; /* of the project, for git_url; "" = none */
+    uint32_t stage;         /* index of the stage of this spec that writes the branch; PL_SPEC_NO_STAGE = none does */
+    uint32_t leaf;          /* index of this leaf in stage->leaves */
 };
 
 struct pl_env_var {
@@ -397,6 +403,11 @@ static inline bool pl_input_triggers(const struct pl_input *leaf)
 {
     return leaf->kind == PL_INPUT_LEAF && !leaf->previous;
 }
+/* True if the leaf's repo is filled from a git repository. */
+static inline bool pl_input_follows_git(const struct pl_input *leaf)
+{
+    return leaf->git_source || leaf->git_url;
+}
 /* True if every datum of the tree has an input of that name; false if a branch of a union lacks it. */
 bool pl_input_always(const struct pl_input *tree, const char *name);
 /* True if the leaf reads a repo; false for `params`. */
@@ -413,6 +424,8 @@ const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *nam
  * same bytes, and parsing the result gives the same bytes again. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_stage_effective_json(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err);
+/* Returns where the leaf's files come from, {"source" | "url", "branch", "secret"}, a new reference; the leaf follows git. */
+struct json_t *pl_spec_git_json(const struct pl_input *leaf);
 /* True if both stages have the same code folder and name the same files of it, in the same order. */
 bool pl_stage_same_code(const struct pl_stage *a, const struct pl_stage *b);
 /* Appends the whole spec in the same form as pl_stage_effective_json:

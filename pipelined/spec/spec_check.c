@@ -38,8 +38,8 @@ static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tre
 {
     size_t path_len = r->path.len;
 
-    if (tree == leaf && tree->pfs)
-        pl_spec_enter_key(r, "pfs");
+    if (tree == leaf && (tree->pfs || pl_input_follows_git(tree)))
+        pl_spec_enter_key(r, tree->pfs ? "pfs" : "git");
     if (tree == leaf)
         return true;
     for (size_t i = 0; i < tree->n_children; i++) {
@@ -532,12 +532,16 @@ static void spec_resolve(struct spec_reader *r, const struct names *names, size_
             continue;
         }
         stage = pl_streq(leaf->project, spec->project) ? pl_map_get(&names->stages, leaf->repo, strlen(leaf->repo)) : NULL;
+        if (pl_input_follows_git(leaf)) {
+            pl_spec_check_git(r, i, j, stage);
+            continue;
+        }
         if (stage != NULL && pl_streq(leaf->branch, PL_DEFAULT_BRANCH)) {
             leaf->stage = (uint32_t)(stage - spec->stages);
             continue;
         }
         if (stage != NULL || r->ctx == NULL || r->ctx->repo_exists == NULL || spec_declares_repo(spec, names, leaf) ||
-            r->ctx->repo_exists(r->ctx->self, leaf->project, leaf->repo))
+            r->ctx->repo_exists(r->ctx->self, leaf->project, leaf->repo) || pl_spec_git_fills(spec, leaf->project, leaf->repo))
             continue;
         pl_spec_enter_leaf(r, i, j, "repo");
         spec_missing_repo(r, leaf);

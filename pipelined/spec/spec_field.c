@@ -221,8 +221,8 @@ static const struct spec_field fields_of_stage[] = {
 };
 OBJECT(stage, "stage", "A command that reads repos and writes the repo named after it.", later_of_stage);
 
-static const char *const later_of_input[] = {"join",  "group", "cron", "git",         "join_on", "group_by",
-                                             "outer", "s3",    "lazy", "empty_files", "trigger", NULL};
+static const char *const later_of_input[] = {"join", "group", "cron",        "join_on", "group_by", "outer",
+                                             "s3",   "lazy",  "empty_files", "trigger", NULL};
 static const struct spec_field fields_of_input[] = {
     {.name = "repo",
      FIELD(repo, pl_input, repo),
@@ -281,8 +281,44 @@ static const struct spec_field fields_of_input[] = {
      FIELD(pfs, pl_input, pfs),
      .child = &pl_spec_object_input,
      .doc = "`{\"pfs\": {\"repo\": …}}` means the same as `{\"repo\": …}`."},
+    {.name = "git",
+     FIELD(git, pl_input, git_url),
+     .child = &pl_spec_object_git,
+     .doc =
+         "The files of a git repository. They are kept in a repo of the input's name, which only the daemon writes: each push to "
+         "the branch becomes a commit of it and starts a run. No other field may be beside it."},
 };
-OBJECT(input, "input", "A repo, a `cross` or `union` of inputs, or `params`.", later_of_input);
+OBJECT(input, "input", "A repo, a git repository, a `cross` or `union` of inputs, or `params`.", later_of_input);
+
+static const struct spec_field fields_of_git[] = {
+    {.name = "name",
+     FIELD(name, pl_input, name),
+     .noun = "input",
+     .required = true,
+     .doc = "Name of the input, and of the repo that keeps the files. The repo is created if it does not exist. Several "
+            "stages and pipelines may name it, with the same repository and branch."},
+    {.name = "source",
+     FIELD(name, pl_input, git_source),
+     .noun = "source",
+     .doc = "A source of the project (`pipelinectl create source`): its repository and secret are used, it is looked at as "
+            "often, and "
+            "its webhooks count. Exactly one of `source` and `url` is given."},
+    {.name = "url", FIELD(git_url, pl_input, git_url), .doc = "Address of the repository. It is looked at every 60s."},
+    {.name = "branch",
+     FIELD(git_branch, pl_input, git_branch),
+     .fallback = "\"\"",
+     .doc = "The branch. By default that of the source, or the repository's default branch."},
+    {.name = "secret",
+     FIELD(text, pl_input, git_secret),
+     .fallback = "\"\"",
+     .doc =
+         "With `url`: a secret of the project with the keys `token`, `username` and `password`, or `ssh_key` and `known_hosts`."},
+    {.name = "glob", FIELD(glob, pl_input, glob), .fallback = "\"/\"", .doc = "As for a repo."},
+    {.name = "files", .type = &pl_spec_type_globs, LIST(pl_input, files, n_files), .min = 1, .doc = "As for a repo."},
+    {.name = "reference", FIELD(bool, pl_input, reference), .doc = "As for a repo."},
+    {.name = "writable", FIELD(bool, pl_input, writable), .doc = "As for a repo."},
+};
+OBJECT(git, "git", "A git repository as input.", nothing);
 
 static const struct spec_field fields_of_resources[] = {
     {.name = "cpu",
@@ -418,11 +454,13 @@ static const struct spec_field fields_of_cache[] = {
 OBJECT(cache, "cache", "Which datums count as done already.", nothing);
 
 const struct spec_object *const pl_spec_objects[] = {
-    &pl_spec_object_file,       &pl_spec_object_repo,       &pl_spec_object_repo_keep, &pl_spec_object_stage,
-    &pl_spec_object_input,      &pl_spec_object_gpu,        &pl_spec_object_share,     &pl_spec_object_resources,
-    &pl_spec_object_on_error,   &pl_spec_object_datum,      &pl_spec_object_output,    &pl_spec_object_keep,
-    &pl_spec_object_cache,      &pl_spec_object_secret,     &pl_spec_object_scratch,   &pl_spec_object_placement,
-    &pl_spec_object_toleration, &pl_spec_object_checkpoint, &pl_spec_object_code,      NULL};
+    &pl_spec_object_file,       &pl_spec_object_repo,      &pl_spec_object_repo_keep,
+    &pl_spec_object_stage,      &pl_spec_object_input,     &pl_spec_object_git,
+    &pl_spec_object_gpu,        &pl_spec_object_share,     &pl_spec_object_resources,
+    &pl_spec_object_on_error,   &pl_spec_object_datum,     &pl_spec_object_output,
+    &pl_spec_object_keep,       &pl_spec_object_cache,     &pl_spec_object_secret,
+    &pl_spec_object_scratch,    &pl_spec_object_placement, &pl_spec_object_toleration,
+    &pl_spec_object_checkpoint, &pl_spec_object_code,      NULL};
 
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {

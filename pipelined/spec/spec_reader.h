@@ -59,6 +59,9 @@ const char *pl_spec_scalar(struct spec_reader *r, json_t *value);
  * `pod_patch` are replaced as a whole. NULL if out of memory. */
 json_t *pl_spec_merge_patch(json_t *target, json_t *patch);
 
+/* Parses an input that has the field "git". */
+struct pl_input;
+void pl_spec_read_git(struct spec_reader *r, json_t *value, struct pl_input *input);
 /* Checks everything that involves more than one value: names, inputs, cycles, templates, and facts from the
  * store. */
 void pl_spec_check(struct spec_reader *r);
@@ -69,5 +72,10 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i);
  * text is reported at the position of its leaf. */
 void pl_spec_enter_stage(struct spec_reader *r, size_t i);
 void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key);
+/* Checks leaf j of stage i, which follows git, with the other inputs of the spec. `stage`: the stage that writes a repo of that
+ * name; NULL = none. */
+void pl_spec_check_git(struct spec_reader *r, size_t i, size_t j, const struct pl_stage *stage);
+/* True if an input of the spec follows git into that repo. */
+bool pl_spec_git_fills(const struct pl_spec *spec, const char *project, const char *repo);
 /* Computes spec->order and spec->by_name; a cycle is an error. The inputs must be resolved. */
 void pl_spec_order(struct spec_reader *r);

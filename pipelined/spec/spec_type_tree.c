@@ -22,6 +22,10 @@ static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input
         return;
     }
     input->stage = PL_SPEC_NO_STAGE;
+    if (json_object_get(value, "git") != NULL) {
+        pl_spec_read_git(r, value, input);
+        return;
+    }
     if (json_object_get(value, "pfs") != NULL) {
         spec_read_wrapped(r, value, input);
         return;
@@ -399,7 +403,7 @@ static json_t *write_defaults(const struct spec_field *field, const void *object
 }
 
 const struct spec_type pl_spec_type_input = {
-    "an input is {\"repo\": \"NAME\", …}, {\"cross\": […]}, {\"union\": […]} or {\"params\": {…}}",
+    "an input is {\"repo\": \"NAME\", …}, {\"git\": {…}}, {\"cross\": […]}, {\"union\": […]} or {\"params\": {…}}",
     "{\"$ref\":\"#/$defs/input\"}", read_input, write_input};
 const struct spec_type pl_spec_type_cross = {"a list of 1 to 64 inputs",
                                              "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/input\"}}", read_cross,

@@ -130,3 +130,11 @@ int pl_git_address_parse(const char *text, struct pl_git_address *ret, struct pl
         r = refuse(text, "a path without \"..\" and control characters is expected", err);
     return r;
 }
+
+int pl_git_branch_check(const char *name, struct pl_err *err)
+{
+    if (strlen(name) > PL_GIT_BRANCH_BYTES_MAX || *name == '-' || *name == '/' || strpbrk(name, " ~^:?*[\\\n\t") ||
+        strstr(name, "..") || strstr(name, "@{"))
+        return pl_err_set(err, PL_EINVAL, "\"%.200s\" is not the name of a git branch", name);
+    return 0;
+}

@@ -24,3 +24,8 @@ struct pl_git_address {
 /* Takes `text` apart, which must outlive `ret`. PL_EINVAL: the message says which form is expected. */
 PL_MUST_CHECK
 int pl_git_address_parse(const char *text, struct pl_git_address *ret, struct pl_err *err);
+
+#define PL_GIT_BRANCH_BYTES_MAX 200u
+/* Checks the name of a branch; "" is accepted. PL_EINVAL. */
+PL_MUST_CHECK
+int pl_git_branch_check(const char *name, struct pl_err *err);

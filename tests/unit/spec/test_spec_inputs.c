@@ -102,8 +102,8 @@ static void wrong_inputs_are_refused_in_words(void **state)
     static const struct {
         const char *input, *says;
     } cases[] = {
-        {"{}", "stages[0].input: \"repo\" is missing: an input is {\"repo\": \"NAME\", …}, {\"cross\": […]}, {\"union\": […]} or "
-               "{\"params\": {…}}"},
+        {"{}", "stages[0].input: \"repo\" is missing: an input is {\"repo\": \"NAME\", …}, {\"git\": {…}}, {\"cross\": […]}, "
+               "{\"union\": […]} or {\"params\": {…}}"},
         {"[]", "[] is not accepted: an input is"},
         {"{\"repo\": \"a b\"}", "stages[0].input.repo: "},
         {"{\"repo\": \"a@b@c\"}", "stages[0].input.repo: "},
