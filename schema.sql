@@ -47,6 +47,7 @@ CREATE TABLE commit_ (                   -- [log]
     state      TEXT NOT NULL DEFAULT 'finished' CHECK (state IN ('open', 'finished')),
     seq        INTEGER NOT NULL,         -- log object that brought it: the order that decides
     created_us INTEGER NOT NULL,
+    git        TEXT NOT NULL DEFAULT '', -- of a repo with the option `git`: the git commit, 40 or 64 hex digits
     UNIQUE (run, repo)
 ) STRICT;
 CREATE INDEX commit_by_branch ON commit_(repo, branch, seq);
@@ -396,6 +397,16 @@ CREATE TABLE source_state (              -- what this machine last saw of a sour
     looked_us  INTEGER NOT NULL DEFAULT 0,
     changed_us INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE repo_state (                -- repos with the option `git`: what this machine last saw of the git repository
+    repo       INTEGER PRIMARY KEY REFERENCES repo(id) ON DELETE CASCADE,
+    state      TEXT NOT NULL,            -- following, invalid, unreachable
+    error      TEXT NOT NULL DEFAULT '',
+    seen       TEXT NOT NULL DEFAULT '', -- the commit at the branch's tip
+    warnings   TEXT NOT NULL DEFAULT '[]', -- about the files of the repo's head
+    looked_us  INTEGER NOT NULL DEFAULT 0,
+    changed_us INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE TABLE notify (                    -- [log] rules that send events of a project to a URL
     name       TEXT PRIMARY KEY,

@@ -32,7 +32,7 @@ static const struct type {
      {"created", "starting", "running", "finishing", "success", "failure", "killed", "unrunnable"}},
     {"run", OF_RUN, NULL, "", {"running", "success", "failure", "killed"}},
     {"commit", OF_PROJECT, "repo", "finished", {"finished", "deleted", "started", "unchanged", "dropped", "refused", "blocked"}},
-    {"repo", OF_PROJECT, "repo", "", {"created", "updated", "deleted"}},
+    {"repo", OF_PROJECT, "repo", "", {"created", "updated", "deleted", "following", "invalid", "unreachable"}},
     {"pipeline", OF_PROJECT, NULL, "", {"created", "updated", "deleted", "stopped", "started"}},
     {"source", OF_PROJECT, NULL, "", {"created", "updated", "deleted", "following", "invalid", "unreachable"}},
     {"notify", OF_PROJECT, NULL, "", {"created", "updated", "deleted"}},

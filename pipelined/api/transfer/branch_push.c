@@ -12,8 +12,8 @@ int pl_branch_push_check(struct pl_api_services *s, const struct pl_http_request
     struct pl_repo_row repo;
     int r = pl_db_repo_find(rd.conn, pl_http_param(req, "project"), name, &repo, err);
 
-    if (r == 0 && repo.output)
-        r = pl_db_refuse_output(rd.conn, pl_http_param(req, "project"), name, err);
+    if (r == 0 && pl_repo_read_only(&repo))
+        r = pl_db_refuse_write(rd.conn, pl_http_param(req, "project"), name, err);
     if (r == 0 && ret)
         *ret = repo;
     return r;

@@ -155,8 +155,8 @@ static int make_spool(struct pl_open_commits *o, const struct pl_open_commit_arg
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
 
         r = pl_db_repo_find(rd.conn, args->project, args->repo, &repo, err);
-        if (r == 0 && repo.output)
-            r = pl_db_refuse_output(rd.conn, args->project, args->repo, err);
+        if (r == 0 && pl_repo_read_only(&repo))
+            r = pl_db_refuse_write(rd.conn, args->project, args->repo, err);
         r = r < 0 ? r : pl_db_branch_head(rd.conn, repo.id, args->branch, &row, err);
         if (r == 0)
             r = pl_db_check_new_branch(rd.conn, repo.id, args->branch, err);
@@ -469,7 +469,7 @@ static int still_open(struct pl_open_commits *o, const struct pl_open_commit_fil
     int64_t finished = 0;
     int r = pl_db_repo_seek(rd.conn, h->project, h->repo, &repo, err);
 
-    if (r == 0 || (r > 0 && (repo.id != h->repo_id || repo.output)))
+    if (r == 0 || (r > 0 && (repo.id != h->repo_id || pl_repo_read_only(&repo))))
         return 0;
     r = r < 0 ? r
               : pl_sql_int(rd.conn, err, &finished, "SELECT count(*) FROM commit_ WHERE repo = ? AND run = ?", "is", repo.id,

@@ -25,6 +25,7 @@ struct pl_pipeline_host {
     /* as in pl_engine_ops (engine.h), with `engine` as `self` */
     int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
     void (*pipelines_changed)(void *self, const char *run);
+    void (*run_created)(void *self, const char *run);
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     void *engine;
 };

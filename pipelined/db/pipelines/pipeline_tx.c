@@ -111,8 +111,36 @@ static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struc
     return r < 0 || a.changed || !a.keep ? r : pl_tx_repo_update(tx, &a, err);
 }
 
-static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, const bool *kept, struct pl_err *err)
+/* Creates the repos of inputs that follow git, or checks that those that exist follow the same. */
+static int make_git_repos(struct pl_tx *tx, struct pl_pipeline_args *args, const struct pl_stage *stage, struct pl_err *err)
 {
+    for (size_t k = 0; k < stage->n_leaves; k++) {
+        struct pl_repo_args a = {.project = args->spec->project, .name = stage->leaves[k]->repo, .exist_ok = true};
+        _cleanup_(json_decrefp) json_t *git = NULL;
+        int r;
+
+        if (!pl_input_follows_git(stage->leaves[k]))
+            continue;
+        git = pl_spec_git_json(stage->leaves[k]);
+        a.git = git;
+        r = git ? pl_tx_repo_create(tx, &a, err) : pl_err_nomem(err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "stage \"%s\"", stage->name);
+        args->follows = args->follows || a.changed;
+    }
+    return 0;
+}
+
+static int make_repos(struct pl_tx *tx, struct pl_pipeline_args *args, const bool *kept, struct pl_err *err)
+{
+    const struct pl_spec *spec = args->spec;
+
+    for (size_t i = 0; i < spec->n_stages; i++) {
+        int r = make_git_repos(tx, args, &spec->stages[i], err);
+
+        if (r < 0)
+            return r;
+    }
     for (size_t i = 0; i < spec->n_repos; i++) {
         int r = make_repo(tx, spec, &spec->repos[i], err);
 
@@ -474,7 +502,7 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
         return 0;
     }
     r = r < 0 ? r : stage_changes(tx, a, kept, err);
-    r = r < 0 ? r : make_repos(tx, a->spec, kept, err);
+    r = r < 0 ? r : make_repos(tx, a, kept, err);
     r = r < 0 ? r : check_inputs(tx, a->spec, err);
     r = r < 0 ? r : check_circle(tx, a, err);
     if (r < 0)

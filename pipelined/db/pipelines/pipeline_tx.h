@@ -47,6 +47,7 @@ struct pl_pipeline_args {
     /* out: */
     bool skipped; /* it was detached from the source, and nothing was done */
     bool changed;
+    bool follows;        /* a repo that follows a git repository was created */
     bool stopped;        /* the pipeline is stopped, and stays so: the new version does not run */
     bool restarted;      /* its source had stopped it, and it runs again */
     json_t *kept_origin; /* {"detached": source} of a pipeline that is set by hand; NULL = none; new reference */

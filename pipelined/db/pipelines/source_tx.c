@@ -141,6 +141,42 @@ int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 || same ? PL_MIN(r, 0) : emit_seen(tx, a, err);
 }
 
+static int emit_repo_seen(struct pl_tx *tx, const struct pl_repo_seen *a, struct pl_err *err)
+{
+    char error[1024]; /* events have at most 8 KiB */
+
+    snprintf(error, sizeof error, "%s", a->error);
+    pl_utf8_trim(error);
+    return pl_tx_event(tx, "repo",
+                       json_pack("{s:s, s:s, s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "state", a->state, "error",
+                                 error, "git", a->seen),
+                       err);
+}
+
+int pl_tx_repo_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_seen *a = arg;
+    _cleanup_free_ char *warnings = a->warnings ? pl_json_text(a->warnings, JSON_COMPACT) : strdup("");
+    struct pl_repo_row repo;
+    int64_t same = 0;
+    int r = pl_db_repo_seek(pl_tx_conn(tx), a->project, a->repo, &repo, err);
+
+    if (r <= 0 || !repo.git || !warnings)
+        return r <= 0 || !repo.git ? PL_MIN(r, 0) : pl_err_nomem(err);
+    r = pl_sql_int(pl_tx_conn(tx), err, &same,
+                   "SELECT count(*) FROM repo_state WHERE repo = ?1 AND state = ?2 AND error = ?3 AND ?4 IN ('', seen)", "isss",
+                   repo.id, a->state, a->error, a->seen);
+    r = r < 0 ? r
+              : pl_sql_exec(pl_tx_conn(tx), err,
+                            "INSERT INTO repo_state(repo, state, error, seen, warnings, looked_us, changed_us)"
+                            " VALUES (?1, ?2, ?3, ?4, CASE ?5 WHEN '' THEN '[]' ELSE ?5 END, ?6, ?6)"
+                            " ON CONFLICT(repo) DO UPDATE SET state = ?2, error = ?3,"
+                            " seen = CASE ?4 WHEN '' THEN seen ELSE ?4 END, warnings = CASE ?5 WHEN '' THEN warnings ELSE ?5 END,"
+                            " looked_us = ?6, changed_us = CASE ?7 WHEN 1 THEN changed_us ELSE ?6 END",
+                            "issssii", repo.id, a->state, a->error, a->seen, warnings, pl_tx_now_us(tx), same);
+    return r < 0 || same ? PL_MIN(r, 0) : emit_repo_seen(tx, a, err);
+}
+
 /* ---- a commit ---- */
 
 /* Lists pipelines that follow the source and that no file of the commit has. */

@@ -37,6 +37,19 @@ struct pl_source_seen {
 PL_MUST_CHECK
 int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err);
 
+/* What a look at the repository of a repo that follows git found. */
+struct pl_repo_seen {
+    const char *project, *repo;
+    const char *state;      /* "following", "invalid", "unreachable" */
+    const char *error;      /* "" = none */
+    const char *seen;       /* the commit at the tip, 40 or 64 hex digits; "" = unchanged */
+    const json_t *warnings; /* texts; NULL = unchanged */
+};
+/* Records the state of a repo, unlogged; an event "repo" tells of a change. A repo that was deleted meanwhile is left alone.
+ * arg: struct pl_repo_seen. */
+PL_MUST_CHECK
+int pl_tx_repo_seen(struct pl_tx *tx, void *arg, struct pl_err *err);
+
 /* What a commit does with pipelines of the source that are in no file any more. */
 enum pl_source_prune {
     PL_PRUNE_OFF,    /* leave them as they are */

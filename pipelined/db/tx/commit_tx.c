@@ -18,13 +18,14 @@ static json_t *commit_record(const struct pl_tx *tx, const struct pl_commit_args
     char object[PL_HASH_HEX + 1], root[PL_HASH_HEX + 1], attributes[PL_HASH_HEX + 1], table[PL_HASH_HEX + 1],
         owner[PL_HASH_HEX + 1], code[PL_HASH_HEX + 1];
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I}", "project",
-                     a->project, "repo", a->repo, "branch", a->branch, "run", a->run, "parent", a->parent ? a->parent : "",
-                     "object", pl_hash_hex(&a->object, object), "root", pl_hash_hex(&a->root, root), "attributes",
-                     hex(&a->attributes, attributes), "table", hex(&a->table, table), "owner", hex(&a->owner, owner), "code",
-                     hex(&a->code, code), "generation", (json_int_t)a->generation, "files", (json_int_t)a->files, "bytes",
-                     (json_int_t)a->bytes, "message", a->message ? a->message : "", "author", a->author ? a->author : "", "stage",
-                     a->stage ? a->stage : "", "provenance", provenance, "at", (json_int_t)pl_tx_now_us(tx));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:I, s:s*}",
+                     "project", a->project, "repo", a->repo, "branch", a->branch, "run", a->run, "parent",
+                     a->parent ? a->parent : "", "object", pl_hash_hex(&a->object, object), "root", pl_hash_hex(&a->root, root),
+                     "attributes", hex(&a->attributes, attributes), "table", hex(&a->table, table), "owner",
+                     hex(&a->owner, owner), "code", hex(&a->code, code), "generation", (json_int_t)a->generation, "files",
+                     (json_int_t)a->files, "bytes", (json_int_t)a->bytes, "message", a->message ? a->message : "", "author",
+                     a->author ? a->author : "", "stage", a->stage ? a->stage : "", "provenance", provenance, "at",
+                     (json_int_t)pl_tx_now_us(tx), "git", a->git);
 }
 
 static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t *ret_repo, struct pl_err *err)
@@ -34,8 +35,10 @@ static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t 
 
     if (r < 0)
         return r;
-    if (repo.output && !a->output)
-        return pl_db_refuse_output(pl_tx_conn(tx), a->project, a->repo, err);
+    if ((repo.output && !a->output) || (repo.git && !a->git))
+        return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
+    if (a->git && !repo.git)
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" does not follow a git repository now", a->repo);
     if (a->output && !repo.output)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is an input repo now: no stage writes it", a->repo);
     *ret_repo = repo.id;
@@ -179,6 +182,8 @@ int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
+    if (repo.git)
+        return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
     if (repo.output)
         return refuse_result(tx, a, err);
     r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->run, &commit, err);

@@ -20,13 +20,14 @@ struct pl_commit_args {
     int64_t generation, files, bytes;
     const char *parent; /* id of the head that the commit was built on, "" = none */
     const char *message, *author, *stage;
+    const char *git;    /* the git commit, for a repo that follows a git repository; NULL = a user's push, or an output */
     json_t *provenance; /* borrowed; [{project, repo, branch, commit}]; NULL = none */
     /* hidden packs that the commit refers to; the transaction revives them; NULL = none */
     const struct pl_pack_set *stands_on;
 };
 
 /* Makes the commit. PL_ERETRY: the branch has a new head, so the caller must build the commit on that head.
- * PL_EOUTPUT, PL_ENOTFOUND. */
+ * PL_EOUTPUT: the repo is written in another way; PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err);
 

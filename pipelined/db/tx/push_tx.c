@@ -39,8 +39,8 @@ static int read_head(struct push *p, struct pl_err *err)
 
     if (r < 0)
         return r;
-    if (repo.output)
-        return pl_db_refuse_output(rd.conn, p->args->project, p->args->repo, err);
+    if (pl_repo_read_only(&repo))
+        return pl_db_refuse_write(rd.conn, p->args->project, p->args->repo, err);
     if (p->args->repo_id && p->args->repo_id != repo.id)
         return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted and created again meanwhile", p->args->repo);
     r = pl_db_branch_head(rd.conn, repo.id, p->args->branch, &p->head, err);

@@ -168,8 +168,9 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_repo_row row;
     int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
 
-    if (r == 0 && row.output && (a->set_window || a->durable))
-        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: it has no commit_window or durable", a->name);
+    if (r == 0 && pl_repo_read_only(&row) && (a->set_window || a->durable))
+        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by %s: it has no commit_window or durable", a->name,
+                       row.git ? "the daemon, from git" : "a stage");
     a->output = r == 0 && row.output;
     r = r < 0 ? r : check_options(a, err);
     r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &options, "SELECT options FROM repo WHERE id = ?", "i", row.id);
@@ -192,6 +193,59 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "updated"), err);
 }
 
+/* ---- repos that follow git ---- */
+
+/* Says where files come from: an address, or "source NAME"; and the branch. */
+static void origin_text(const json_t *git, char out[PL_ERR_MSG_BYTES / 3])
+{
+    const char *url = json_string_value(json_object_get(git, "url")), *branch = json_string_value(json_object_get(git, "branch")),
+               *secret = json_string_value(json_object_get(git, "secret"));
+
+    snprintf(out, PL_ERR_MSG_BYTES / 3, "%s%.200s%s%.60s%s%.60s", url ? "" : "source ",
+             url ? url : json_string_value(json_object_get(git, "source")), branch ? ", branch " : "", branch ? branch : "",
+             secret ? ", secret " : "", secret ? secret : "");
+}
+
+/* Refuses an existing repo that does not follow the same git repository and branch. */
+static int check_origin(struct pl_tx *tx, const struct pl_repo_args *a, const struct pl_repo_row *row, struct pl_err *err)
+{
+    char is[PL_ERR_MSG_BYTES / 3], wanted[PL_ERR_MSG_BYTES / 3];
+    _cleanup_(json_decrefp) json_t *options = NULL;
+    _cleanup_free_ char *text = NULL;
+    const json_t *git;
+    int r = pl_sql_text(pl_tx_conn(tx), err, &text, "SELECT options FROM repo WHERE id = ?", "i", row->id);
+
+    if (r < 0)
+        return r;
+    options = json_loads(text, 0, NULL);
+    git = json_object_get(options, "git");
+    if (json_equal(git, a->git))
+        return 0;
+    origin_text(a->git, wanted);
+    if (!git)
+        return pl_err_set(err, PL_EEXISTS,
+                          "repo \"%s\" exists, and is filled by %s, not from git (%s): give the git input another name", a->name,
+                          row->output ? "a stage" : "pushes", wanted);
+    origin_text(git, is);
+    r = pl_err_set(err, PL_EEXISTS, "repo \"%s\" follows %s, not %s: give the git input another name", a->name, is, wanted);
+    return pl_err_hint(err, r, "or delete the repo while no pipeline reads it: pipelinectl delete repo %s", a->name);
+}
+
+/* Checks that the source that `git` names is one of the project. */
+static int check_source(struct pl_tx *tx, const struct pl_repo_args *a, struct pl_err *err)
+{
+    const char *source = json_string_value(json_object_get(a->git, "source"));
+    int64_t one;
+    int r = source ? pl_sql_int(pl_tx_conn(tx), err, &one, "SELECT 1 FROM source WHERE project = ? AND name = ?", "ss",
+                                a->project, source)
+                   : 0;
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_err_set(err, r, "git input \"%s\": project \"%s\" has no source \"%s\"", a->name, a->project, source);
+    return pl_err_hint(err, r, "pipelinectl create source %s --git URL", source);
+}
+
 int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args *a = arg;
@@ -206,12 +260,17 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = pl_db_repo_seek(pl_tx_conn(tx), a->project, a->name, &row, err);
     if (r < 0)
         return r;
+    if (r > 0 && a->exist_ok && a->git)
+        return check_origin(tx, a, &row, err);
     if (r > 0 && a->exist_ok && row.output == a->output)
         return 0;
     if (r > 0)
         return pl_err_set(err, PL_EEXISTS, "repo \"%s\" exists already in project \"%s\"%s", a->name, a->project,
                           row.output ? ": a stage writes it" : "");
-    r = options ? emit_repo(tx, a, a->description ? a->description : "", options, err) : pl_err_nomem(err);
+    r = check_source(tx, a, err);
+    if (r == 0 && (!options || (a->git && json_object_set_new(options, "git", json_deep_copy(a->git)) < 0)))
+        r = pl_err_nomem(err);
+    r = r < 0 ? r : emit_repo(tx, a, a->description ? a->description : "", options, err);
     a->changed = r == 0;
     return r < 0 ? r
                  : pl_tx_event(tx, "repo",
@@ -300,6 +359,8 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
     if (r < 0)
         return r;
+    if (repo.git)
+        return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
     if (repo.output)
         return pl_err_set(err, PL_EOUTPUT, "cannot create a branch in repo \"%s\": only the stage that writes it can", a->repo);
     a->started[0] = '\0';
@@ -339,6 +400,8 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = pl_rerun_branch_made(pl_tx_conn(tx), repo.id, a->name, &made, err);
     if (r < 0)
         return r;
+    if (repo.git)
+        return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
     if (repo.output && !made)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is written by a stage: delete the stage's pipeline",
                           a->name, a->repo);

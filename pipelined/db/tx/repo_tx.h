@@ -26,6 +26,9 @@ struct pl_repo_args {
     bool set_window;          /* true: set commit_window_ms */
     int64_t commit_window_ms; /* 0..PL_REPO_COMMIT_WINDOW_MAX_MS */
     const char *durable;      /* "local" or "bucket"; NULL = unchanged */
+    /* create: where the files come from, {"source" | "url", "branch"?, "secret"?}; NULL = from pushes. An existing repo of the
+     * same is no error with exist_ok. */
+    const json_t *git;
     /* All repos. */
     const struct pl_retention_rule *keep; /* NULL = unchanged; an input repo has no results and logs */
 };
@@ -39,7 +42,7 @@ int pl_tx_project_update(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Deletes a project. PL_EINUSE while it has repos or pipelines. */
 PL_MUST_CHECK
 int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Creates a repo, and the project "default" if needed. PL_EEXISTS; PL_ENAME. */
+/* Creates a repo, and the project "default" if needed. PL_EEXISTS; PL_ENAME; PL_ENOTFOUND: `git` names no source. */
 PL_MUST_CHECK
 int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Sets the description (NULL = unchanged) and the options that are given. PL_EINVAL, PL_EOUTPUT, PL_ENOTFOUND. */

@@ -245,6 +245,10 @@ static const char *const upgrades[] = {
     "missed INTEGER NOT NULL DEFAULT 0, gap TEXT NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT 0, sent_us "
     "INTEGER NOT NULL DEFAULT 0, sent_ms INTEGER NOT NULL DEFAULT 0, sent_event TEXT NOT NULL DEFAULT '', error_us "
     "INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;",
+    "ALTER TABLE commit_ ADD COLUMN git TEXT NOT NULL DEFAULT '';"
+    "CREATE TABLE repo_state (repo INTEGER PRIMARY KEY REFERENCES repo(id) ON DELETE CASCADE, state TEXT NOT NULL,"
+    " error TEXT NOT NULL DEFAULT '', seen TEXT NOT NULL DEFAULT '', warnings TEXT NOT NULL DEFAULT '[]',"
+    " looked_us INTEGER NOT NULL DEFAULT 0, changed_us INTEGER NOT NULL DEFAULT 0) STRICT;",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

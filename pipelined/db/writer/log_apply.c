@@ -149,12 +149,12 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     r = pl_sql_exec(
         c, err,
         "INSERT INTO commit_(repo, run, branch, parent, object, root, attributes, table_root, owner_root, generation, files,"
-        " bytes, message, author, stage, code, provenance, seq, created_us)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "issshbhhhiiissshsii", repo, pl_json_str(o, "run"), pl_json_str(o, "branch"), *parent ? parent : NULL, &object,
+        " bytes, message, author, stage, code, provenance, seq, created_us, git)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "issshbhhhiiissshsiis", repo, pl_json_str(o, "run"), pl_json_str(o, "branch"), *parent ? parent : NULL, &object,
         ROOT(root), &attributes, &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"),
         pl_json_str(o, "message"), pl_json_str(o, "author"), pl_json_str(o, "stage"), &code, provenance, (int64_t)seq,
-        num(o, "at"));
+        num(o, "at"), pl_json_str(o, "git"));
     return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "run"), num(o, "at"), err);
 }
 

@@ -39,7 +39,8 @@ int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, st
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
                          "SELECT id, kind = 'output', coalesce(json_extract(options, '$.commit_window_ms'), 0),"
-                         " coalesce(json_extract(options, '$.durable'), '') = 'bucket' FROM repo WHERE project = ? AND name = ?",
+                         " coalesce(json_extract(options, '$.durable'), '') = 'bucket', json_type(options, '$.git') IS NOT NULL "
+                         "FROM repo WHERE project = ? AND name = ?",
                          "ss", project, repo);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
@@ -49,7 +50,8 @@ int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, st
         *ret = (struct pl_repo_row){.id = pl_col_int(&rows, 0),
                                     .output = pl_col_int(&rows, 1) != 0,
                                     .commit_window_ms = pl_col_int(&rows, 2),
-                                    .bucket = pl_col_int(&rows, 3) != 0};
+                                    .bucket = pl_col_int(&rows, 3) != 0,
+                                    .git = pl_col_int(&rows, 4) != 0};
     return r;
 }
 
@@ -83,11 +85,20 @@ int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage,
         "ss", project, stage);
 }
 
-int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
+int pl_db_refuse_write(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
 {
-    _cleanup_free_ char *pipeline = NULL;
-    int r = pl_db_stage_owner(c, project, repo, &pipeline, err);
+    _cleanup_free_ char *pipeline = NULL, *git = NULL;
+    int r = pl_sql_text(c, err, &git,
+                        "SELECT coalesce(json_extract(options, '$.git.url'), 'source ' || json_extract(options, '$.git.source'))"
+                        " FROM repo WHERE project = ? AND name = ? AND json_type(options, '$.git') IS NOT NULL",
+                        "ss", project, repo);
 
+    if (r == 0)
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" has the files of %s, and changes with it: push to that git repository",
+                          repo, git);
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_db_stage_owner(c, project, repo, &pipeline, err);
     if (r == 0)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage of pipeline \"%s\": push to an input repo", repo,
                           pipeline);

@@ -8,6 +8,7 @@
 struct pl_repo_row {
     int64_t id;
     bool output; /* a stage writes it */
+    bool git;    /* an input repo that is filled from a git repository */
     /* Options of the repo. */
     int64_t commit_window_ms; /* puts gather in an open commit for this long; 0 = each put is a commit */
     bool bucket;              /* option durable is "bucket": a put is acknowledged only after the bucket has it */
@@ -29,9 +30,14 @@ int pl_db_network_off(struct pl_conn *c, const char *project, bool *ret, struct 
 /* Returns the malloc'ed name of the pipeline whose current stage writes the output repo `stage`; PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_db_stage_owner(struct pl_conn *c, const char *project, const char *stage, char **ret, struct pl_err *err);
-/* Returns PL_EOUTPUT for a write to an output repo, which only its stage may do; the message names the pipeline
- * that owns or owned it. */
-int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err);
+/* True if users may not write the repo. */
+static inline bool pl_repo_read_only(const struct pl_repo_row *row)
+{
+    return row->output || row->git;
+}
+/* Returns PL_EOUTPUT for a write to a repo that users may not write; the message names the pipeline that owns or owned it, or
+ * the git repository. */
+int pl_db_refuse_write(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err);
 
 #define PL_BRANCH_LIKE_ID_DIGITS                                                                                                 \
     8u /* commit ids are shown with this many digits: longer hex branch names are checked against them */

@@ -127,10 +127,10 @@ int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb ve
     if (r == 0 && verb != PL_VERB_READ && *t.commit)
         r = pl_err_set(err, PL_S3_METHOD_NOT_ALLOWED, "A commit cannot be changed: write to bucket %s.%s.%s.", t.branch, t.repo,
                        t.project);
-    if (r == 0 && verb == PL_VERB_WRITE && t.row.output) {
+    if (r == 0 && verb == PL_VERB_WRITE && pl_repo_read_only(&t.row)) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
 
-        r = pl_db_refuse_output(rd.conn, t.project, t.repo, err);
+        r = pl_db_refuse_write(rd.conn, t.project, t.repo, err);
     }
     r = r < 0 ? r : pl_project_stores_get(q->services->stores, t.project, &t.store, err);
     if (r == 0)

@@ -19,10 +19,12 @@
     X(BRANCH, 6, "branch", "at head name project repo", "A branch is created. `head`: a commit's id, `\"\"` = none yet.")        \
     X(BRANCH_DELETE, 7, "branch_delete", "name project repo", "A branch is deleted; its commits stay.")                          \
     X(COMMIT, 8, "commit",                                                                                                       \
-      "at attributes author branch bytes code files generation message object owner parent project provenance repo root run "    \
+      "at attributes author branch bytes code files generation git? message object owner parent project provenance repo root "   \
+      "run "                                                                                                                     \
       "stage table",                                                                                                             \
       "A commit, named by its run, becomes the head of `branch`, which is created if it does not exist. `object`: hash of "      \
-      "the commit object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros.")             \
+      "the commit object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros; "             \
+      "`git`: the git commit with the same files, in a repo that follows a git repository.")                                     \
     X(COMMIT_DELETE, 9, "commit_delete", "at? project repo run why?",                                                            \
       "Its parent becomes the head of its branches and the parent of its children. `why`: the reason, for users.")               \
     X(REF, 10, "ref", "at branch head project repo", "A branch moves to another commit.")                                        \

@@ -527,6 +527,7 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
             "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; ALTER TABLE project DROP COLUMN options;"
             "ALTER TABLE worker DROP COLUMN network_off; DROP INDEX run_by_seq; DROP TABLE login_session;"
             "ALTER TABLE pipeline DROP COLUMN stopped; ALTER TABLE pipeline DROP COLUMN started_seq;"
+            "ALTER TABLE commit_ DROP COLUMN git; DROP TABLE repo_state;"
             "ALTER TABLE pipeline DROP COLUMN source; ALTER TABLE pipeline_version DROP COLUMN origin; DROP TABLE source_state;"
             "DROP TABLE source; CREATE TABLE source (name TEXT PRIMARY KEY, spec TEXT NOT NULL) STRICT, WITHOUT ROWID;"
             "DROP TABLE notify_state; DROP TABLE notify;"
