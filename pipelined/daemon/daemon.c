@@ -594,6 +594,7 @@ static int start_sources(struct daemon *d, struct pl_err *err)
                                       d->config->confirm_above < 0 ? -1 : PL_MIN(d->config->confirm_above, INT32_MAX) * 3600,
                                   .check_stages = engine->check_stages,
                                   .pipelines_changed = engine->pipelines_changed,
+                                  .run_created = engine->run_created,
                                   .secrets = engine->secrets,
                                   .engine = d->engine};
     return pl_sources_start(&c, &d->sources, err);

@@ -101,6 +101,20 @@ static int read_files(git_repository *copy, json_t *request, struct pl_err *err)
     return r < 0 ? r : print(json_pack("{s:b}", "done", 1), err);
 }
 
+/* Checks the name of a copy: NAME, or NAME.NAME. */
+static int check_copy(const char *name, struct pl_err *err)
+{
+    const char *dot = strchr(name, '.');
+    char first[PL_NAME_MAX_BYTES + 1];
+    int r;
+
+    if (!dot || dot - name > PL_NAME_MAX_BYTES)
+        return pl_name_check("copy", name, err);
+    snprintf(first, sizeof first, "%.*s", (int)(dot - name), name);
+    r = pl_name_check("copy", first, err);
+    return r < 0 ? r : pl_name_check("copy", dot + 1, err);
+}
+
 static int answer(struct server *s, json_t *request, struct pl_err *err)
 {
     const char *what = "", *name = "";
@@ -110,7 +124,7 @@ static int answer(struct server *s, json_t *request, struct pl_err *err)
 
     if (json_unpack(request, "{s:s, s:s}", "do", &what, "copy", &name) < 0)
         return pl_err_set(err, PL_EINVAL, "a request has \"do\" and \"copy\"");
-    r = pl_name_check("copy", name, err);
+    r = check_copy(name, err);
     if (r == 0 && snprintf(path, sizeof path, "%s/%s.git", s->folder, name) >= (int)sizeof path)
         r = pl_err_set(err, PL_EINVAL, "the folder's path is too long");
     r = r < 0 ? r : pl_git_copy_open(path, &copy, err);

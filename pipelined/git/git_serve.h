@@ -14,7 +14,7 @@
  *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
  *   either → {"error": number of the code, "message"}
  *
- * `copy` is a name below FOLDER. The process ends when its input does. It can write only below FOLDER and read only FOLDER,
+ * `copy` is a name below FOLDER, NAME or NAME.NAME. The process ends when its input does. It can write only below FOLDER and read only FOLDER,
  * the READABLE folders and what programs need (certificates, name service), where the kernel has Landlock; its memory and
  * the size of its files are limited. */
 #pragma once

@@ -7,6 +7,7 @@
 #include "pipelined/source/source.h"
 
 #include "pipelined/source/git_child.h"
+#include "pipelined/source/git_input.h"
 #include "pipelined/source/source_look.h"
 #include "pipelined/source/source_schedule.h"
 #include "pipelined/source/source_settings.h"
@@ -28,9 +29,9 @@
 #define EARLY_PART      20   /* and at most this part of the interval */
 #define RELOAD_AGAIN_MS 5000 /* wait after the list could not be read */
 
-/* A source on the list. */
+/* A source, or a repo that follows git, on the list. */
 struct one {
-    char name[PL_NAME_MAX_BYTES + 1];
+    char name[2 * PL_NAME_MAX_BYTES + 2]; /* of a repo: PROJECT.REPO; also that of the copy */
     char project[PL_NAME_MAX_BYTES + 1];
     json_t *settings;
     int64_t interval_ms;
@@ -124,7 +125,19 @@ static int read_rows(struct pl_sources *s, json_t *list, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->host->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT name, project, spec FROM source", "");
+    int r = pl_sql_query(
+        rd.conn, err, &rows,
+        "SELECT name, project, spec FROM source UNION ALL"
+        " SELECT r.project || '.' || r.name, r.project, json_object('repo', r.name, 'id', r.id,"
+        " 'git', coalesce(json_extract(r.options, '$.git.url'), json_extract(s.spec, '$.git'), ''),"
+        " 'branch', coalesce(json_extract(r.options, '$.git.branch'), json_extract(s.spec, '$.branch'), ''),"
+        " 'secret', coalesce(json_extract(r.options, '$.git.secret'), json_extract(s.spec, '$.secret'), ''),"
+        " 'source', coalesce(json_extract(r.options, '$.git.source'), ''),"
+        " 'interval', coalesce(json_extract(s.spec, '$.interval'), '" PL_SOURCE_INTERVAL "'),"
+        " 'paused', json(iif(json_extract(s.spec, '$.paused'), 'true', 'false')))"
+        " FROM repo r LEFT JOIN source s ON s.project = r.project AND s.name = json_extract(r.options, '$.git.source')"
+        " WHERE json_type(r.options, '$.git') IS NOT NULL",
+        "");
 
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
         r = pl_json_add(list,
@@ -222,6 +235,13 @@ int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool up
 
 /* ---- the threads ---- */
 
+/* True if the look may have set pipelines. */
+static bool is_new(const struct pl_source_look *l)
+{
+    return l->tip && !l->compare && !*pl_json_str(l->settings, "repo") &&
+           (l->afresh || !pl_streq(pl_json_str(l->tip, "id"), l->applied ? l->applied : ""));
+}
+
 /* Looks at the source without the lock. */
 static void look_at(struct follower *f, struct one *o)
 {
@@ -248,12 +268,13 @@ static void look_at(struct follower *f, struct one *o)
         o->changed = o->apply = o->hinted = false;
     o->busy = true;
     pthread_mutex_unlock(&s->lock);
-    reached = l.settings && pl_source_look(&l);
+    reached = l.settings && (*pl_json_str(l.settings, "repo") ? pl_git_input_look(&l) : pl_source_look(&l));
     pl_random_bytes(&random, sizeof random);
     pthread_mutex_lock(&s->lock);
     o->busy = false;
     o->slow = pl_clock_mono_ms() - began_ms > SLOW_MS;
-    s->reload = s->reload || o->gone; /* the next reading takes it off the list */
+    s->reload = s->reload || o->gone || l.gone ||
+                is_new(&l); /* the next reading takes it off the list, and adds git inputs of new pipelines */
     if (l.compare) {
         json_decref(o->compared);
         o->compared = TAKE_PTR(l.compared);
@@ -294,7 +315,7 @@ static void remove_strays(struct pl_sources *s)
 
     while (folder && (e = readdir(folder))) {
         const size_t len = strlen(e->d_name);
-        char name[PL_NAME_MAX_BYTES + 1];
+        char name[2 * PL_NAME_MAX_BYTES + 2];
         bool known;
 
         if (len < 5 || len - 4 >= sizeof name || !pl_streq(e->d_name + len - 4, ".git"))
@@ -389,12 +410,14 @@ bool pl_sources_webhook(struct pl_sources *s, const struct pl_webhook *hook)
     if (!pl_webhook_keys_check(s->hooks, hook, *secret ? &(struct pl_webhook_secret){project, secret} : NULL))
         return false;
     pthread_mutex_lock(&s->lock);
-    o = find(s, hook->source);
-    if (o && !o->hinted) {
-        o->hinted = true;
-        o->due_ms = PL_MIN(o->due_ms, pl_clock_mono_ms()); /* not before other sources that are due */
-        pthread_cond_broadcast(&s->wake);
-    }
+    for (o = s->list; o; o = o->next)
+        if ((pl_streq(o->name, hook->source) ||
+             (pl_streq(o->project, project) && pl_streq(pl_json_str(o->settings, "source"), hook->source))) &&
+            !o->hinted) {
+            o->hinted = true;
+            o->due_ms = PL_MIN(o->due_ms, pl_clock_mono_ms()); /* not before other sources that are due */
+            pthread_cond_broadcast(&s->wake);
+        }
     pthread_mutex_unlock(&s->lock);
     return true;
 }
@@ -424,6 +447,27 @@ uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare)
     }
     pthread_mutex_unlock(&s->lock);
     return number;
+}
+
+uint64_t pl_sources_look_repo(struct pl_sources *s, const char *project, const char *repo)
+{
+    char name[2 * PL_NAME_MAX_BYTES + 2];
+
+    snprintf(name, sizeof name, "%s.%s", project, repo);
+    return pl_sources_look(s, name, false);
+}
+
+uint64_t pl_sources_looks_repo(struct pl_sources *s, const char *project, const char *repo)
+{
+    char name[2 * PL_NAME_MAX_BYTES + 2];
+
+    snprintf(name, sizeof name, "%s.%s", project, repo);
+    return pl_sources_looks(s, name);
+}
+
+int pl_sources_check_inputs(const struct pl_sources *s, const struct pl_spec *spec, struct pl_err *err)
+{
+    return pl_git_inputs_check(&s->addresses, spec, err);
 }
 
 json_t *pl_sources_compared(struct pl_sources *s, const char *name)

@@ -3,8 +3,8 @@
  *   branch moves ──look──▶ commit ──read──▶ specs, code ──check──▶ one transaction ──▶ pipelines, a run
  *                 pl-git            pl-git                db/pipelines
  *
- * In:      Sources of the database; repositories.
- * Out:     Pipeline versions that name their commit; the state of each source.
+ * In:      Sources and git inputs of the database; repositories.
+ * Out:     Pipeline versions that name their commit; commits of git inputs; the state of each.
  * Uses:    db/{pipelines, tx, writer}, policy, spec, text,
  *          storage/{base, http, pack, store, system, tree}, storage/dataset/{commit, file}
  * Threads: A few of its own, which look at sources side by side; each starts pl-git while a source is due.
@@ -14,6 +14,8 @@
  *
  * Inside:
  *   git_child        a pl-git process, asked with a time limit
+ *   git_files        files of a commit, one after another, or stored as a tree
+ *   git_input        a look at a repository whose files are an input
  *   source_address   which repositories a source may follow
  *   source_commit    the specs and code folders of a commit, prepared for one transaction
  *   source_look      a look at a source: the tip, and what a new commit there sets
@@ -56,12 +58,21 @@ struct pl_sources *pl_sources_destroy(struct pl_sources *s);
  * daemon's settings exclude the repository. */
 PL_MUST_CHECK
 int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool update, json_t **ret, struct pl_err *err);
-/* Says that a source was created, changed or deleted: it is read again and looked at soon. */
+/* Says that a source, or a repo with the option `git`, was created, changed or deleted: it is read again and looked at soon. */
 void pl_sources_changed(struct pl_sources *s);
 /* Takes a webhook (webhooks.h): if it is signed with the secret that the source names, the source is looked at soon, unless it
  * is paused. Any number of webhooks before that are one look. Returns false for all others, without telling why. Reads a
  * secret at most now and then, and never the database. */
 bool pl_sources_webhook(struct pl_sources *s, const struct pl_webhook *hook);
+/* Asks for a look now at the repository of a repo with the option `git`. Returns the number of that look; 0 = there is no such
+ * repo. */
+uint64_t pl_sources_look_repo(struct pl_sources *s, const char *project, const char *repo);
+/* Returns the number of the last completed look at it since this start; 0 = none. */
+uint64_t pl_sources_looks_repo(struct pl_sources *s, const char *project, const char *repo);
+/* Checks the addresses that the git inputs of a spec name. PL_EFORBIDDEN, PL_ENOTFOUND: the message names the stage. */
+struct pl_spec;
+PL_MUST_CHECK
+int pl_sources_check_inputs(const struct pl_sources *s, const struct pl_spec *spec, struct pl_err *err);
 /* Says that a secret was changed or deleted. */
 void pl_sources_secret_changed(struct pl_sources *s);
 /* Asks for a look now, also at a paused source. Returns the number of that look (see pl_sources_looks); 0 = there is no

@@ -2,13 +2,11 @@
  * outputs; code folders from pl-git into the project's store. */
 #include "pipelined/source/source_commit.h"
 
+#include "pipelined/source/git_files.h"
+#include "pipelined/source/git_input.h"
 #include "pipelined/spec/spec_documents.h"
 #include "pipelined/text/json_text.h"
-#include "storage/dataset/commit/pack_node_sink.h"
-#include "storage/dataset/file/file_write.h"
-#include "storage/pack/pack_builder.h"
 #include "storage/store/project_stores.h"
-#include "storage/tree/tree_build.h"
 
 #include <stdio.h>
 
@@ -46,73 +44,6 @@ void pl_source_commit_finish(struct pl_source_commit *c)
 }
 
 /* ---- files of the commit ---- */
-
-/* The next file of an answer, whose bytes follow. */
-struct file {
-    json_t *line;
-    const char *path, *kind;
-    uint64_t len, left; /* bytes of the file, and those not yet read */
-    uint64_t n, sum;    /* files so far, and their bytes */
-    uint64_t n_max, sum_max;
-    bool lfs;
-    struct pl_git_child *git;
-};
-
-/* Asks for files of the commit, at most f->n_max of f->sum_max bytes together. Takes `files`. */
-static int ask_files(struct pl_source_commit *c, const char *folder, const char *glob, json_t *files, bool ignore,
-                     const struct file *f, struct pl_err *err)
-{
-    return pl_git_child_ask(c->git,
-                            json_pack("{s:s, s:s, s:s, s:s, s:s*, s:o, s:b, s:I, s:I}", "do", "read", "copy", c->source, "commit",
-                                      c->id, "folder", folder, "glob", glob, "files", files, "ignore", (int)ignore, "n_max",
-                                      (json_int_t)f->n_max, "len_max", (json_int_t)f->sum_max),
-                            PL_GIT_READ_MS, err);
-}
-
-/* Receives the head of the next file. Returns 1, or 0 after the last. */
-static int next_file(struct pl_source_commit *c, struct file *f, struct pl_err *err)
-{
-    json_int_t len = 0;
-    int lfs = 0, r;
-
-    json_decref(f->line);
-    *f = (struct file){.git = c->git, .n = f->n + 1, .sum = f->sum, .n_max = f->n_max, .sum_max = f->sum_max};
-    r = pl_git_child_line(c->git, &f->line, err);
-    if (r < 0 || json_object_get(f->line, "done"))
-        return r;
-    if (json_unpack(f->line, "{s:s, s:s, s:I, s:b}", "path", &f->path, "kind", &f->kind, "len", &len, "lfs", &lfs) < 0 ||
-        len < 0 || f->n > f->n_max || (uint64_t)len > f->sum_max - f->sum) { /* it has these bounds, too, but is not trusted */
-        pl_git_child_drop(c->git);
-        return pl_err_set(err, PL_EIO, "pl-git sent no answer");
-    }
-    f->len = f->left = (uint64_t)len;
-    f->sum += f->len;
-    f->lfs = lfs;
-    return 1;
-}
-
-static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
-{
-    struct file *f = self;
-    ssize_t got = f->left ? pl_git_child_bytes(f->git, out, PL_MIN((uint64_t)n, f->left), err) : 0;
-
-    f->left -= got > 0 ? (uint64_t)got : 0;
-    return got;
-}
-
-static int read_whole(struct file *f, struct pl_buf *ret, struct pl_err *err)
-{
-    int r = pl_buf_reserve(ret, f->len + 1, err);
-
-    while (r == 0 && f->left) {
-        ssize_t n = read_some(f, ret->data + ret->len, f->left, err);
-
-        if (n < 0)
-            return (int)n;
-        ret->len += (size_t)n;
-    }
-    return r;
-}
 
 static int warn(struct pl_source_commit *c, struct pl_err *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static int warn(struct pl_source_commit *c, struct pl_err *err, const char *format, ...)
@@ -163,11 +94,11 @@ static int add_draft(struct pl_source_commit *c, const char *path, const char *t
     return r < 0 ? r : pl_buf_str(&d->text) ? 0 : pl_err_nomem(err);
 }
 
-static int add_file(struct pl_source_commit *c, struct file *f, struct pl_err *err)
+static int add_file(struct pl_source_commit *c, struct pl_git_files *f, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     size_t at = 0, from, len;
-    int r = read_whole(f, &text, err);
+    int r = pl_git_files_read(f, &text, err);
 
     if (r == 0 && pl_streq(f->kind, "link"))
         return pl_err_set(err, PL_EINVAL, "%s: is a symbolic link, and links to specs are not followed", f->path);
@@ -185,14 +116,19 @@ static int add_file(struct pl_source_commit *c, struct file *f, struct pl_err *e
 
 static int read_specs(struct pl_source_commit *c, struct pl_err *err)
 {
-    struct file f = {.n_max = PL_SOURCE_FILES_MAX, .sum_max = PL_SOURCE_BYTES_MAX};
-    int r = ask_files(c, "", c->path, json_array(), false, &f, err);
+    struct pl_git_files f = {.git = c->git,
+                             .copy = c->source,
+                             .commit = c->id,
+                             .folder = "",
+                             .glob = c->path,
+                             .n_max = PL_SOURCE_FILES_MAX,
+                             .sum_max = PL_SOURCE_BYTES_MAX,
+                             .ms = PL_GIT_READ_MS};
+    int r = pl_git_files_ask(&f, err);
 
-    while (r == 0 && (r = next_file(c, &f, err)) > 0)
+    while (r == 0 && (r = pl_git_files_next(&f, err)) > 0)
         r = add_file(c, &f, err);
-    json_decref(f.line);
-    if (r < 0)
-        pl_git_child_drop(c->git);
+    pl_git_files_finish(&f, r);
     if (r == 0 && c->n == 0)
         r = pl_err_set(err, PL_ENOTFOUND,
                        "no file of the commit matches \"%s\" (path): put specs there, or change the source's path", c->path);
@@ -336,85 +272,27 @@ static int put_in_order(struct pl_source_commit *c, struct pl_err *err)
 
 /* ---- code ---- */
 
-struct code_tree {
-    struct pl_source_commit *c;
-    struct pl_pack_builder *session;
-    struct pl_file_write_sink sink;
-    struct pl_tree_builder *builder;
-    const char *folder;
-    uint64_t n;
-};
-
-static int code_entry(struct code_tree *t, struct file *f, struct pl_entry *ret, struct pl_err *err)
-{
-    _cleanup_(pl_buf_finish) struct pl_buf target = {0};
-    int r = 0;
-
-    if (!pl_streq(f->kind, "link"))
-        return pl_file_write_stream(t->session, pl_streq(f->kind, "exec") ? PL_KIND_EXEC : PL_KIND_FILE, read_some, f, ret, err);
-    if (f->len == 0 || f->len > PL_LINK_MAX_BYTES)
-        return pl_err_set(err, PL_EINVAL, "%s/%s: a link of 1 to %d bytes is expected", t->folder, f->path, PL_LINK_MAX_BYTES);
-    r = read_whole(f, &target, err);
-    if (r == 0 && !pl_buf_str(&target))
-        r = pl_err_nomem(err);
-    if (r == 0 && !pl_path_link_stays(f->path, pl_buf_str(&target)))
-        r = pl_err_set(err, PL_EINVAL, "%s/%s: a link to %.200s leads out of the code folder", t->folder, f->path,
-                       pl_buf_str(&target));
-    return r < 0 ? r : pl_file_write_entry_small(&t->sink, PL_KIND_LINK, target.data, f->len, ret, err);
-}
-
-static int add_code_file(struct code_tree *t, struct file *f, struct pl_err *err)
-{
-    struct pl_entry entry;
-    int r = code_entry(t, f, &entry, err);
-
-    if (r == 0 && f->lfs)
-        r = warn(t->c, err, "%s/%s is a pointer of git LFS, whose content is not fetched: the stage gets the pointer", t->folder,
-                 f->path);
-    t->n++;
-    return r < 0 ? r : pl_tree_builder_add(t->builder, f->path, strlen(f->path), &entry, err);
-}
-
 /* Stores the files of a code folder as a tree. */
 static int store_folder(struct pl_source_commit *c, const char *folder, const struct pl_stage *stage, struct pl_hash *ret,
                         struct pl_err *err)
 {
-    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
-    _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
-    struct code_tree t = {.c = c, .folder = folder};
-    json_t *files = json_array();
-    struct pl_node_sink nodes;
-    struct pl_pack_sink sink;
+    struct pl_git_files f = {.git = c->git,
+                             .copy = c->source,
+                             .commit = c->id,
+                             .folder = folder,
+                             .globs = stage->code_files,
+                             .n_globs = stage->n_code_files,
+                             .ignore = true,
+                             .n_max = PL_CODE_FILES_MAX,
+                             .sum_max = PL_CODE_BYTES_MAX,
+                             .ms = PL_GIT_READ_MS};
     struct pl_store *store;
-    struct file f = {.n_max = PL_CODE_FILES_MAX, .sum_max = PL_CODE_BYTES_MAX};
     int r = pl_project_stores_get(c->host->stores, c->project, &store, err);
 
-    for (size_t i = 0; i < stage->n_code_files; i++)
-        json_array_append_new(files, json_string(stage->code_files[i]));
-    if (r < 0) {
-        json_decref(files);
-        return r;
-    }
-    sink = pl_store_sink(store);
-    r = pl_pack_builder_open(&sink, c->project, &session, err);
-    nodes = pl_pack_node_sink(session);
-    t.session = session;
-    t.sink = pl_file_write_sink_pack(session);
-    r = r < 0 ? r : pl_tree_builder_create(&nodes, &builder, err);
-    t.builder = builder;
-    if (r == 0)
-        r = ask_files(c, folder, NULL, files, true, &f, err);
-    else
-        json_decref(files);
-    while (r == 0 && (r = next_file(c, &f, err)) > 0)
-        r = add_code_file(&t, &f, err);
-    json_decref(f.line);
-    if (r < 0)
-        pl_git_child_drop(c->git);
-    if (r == 0 && t.n == 0)
+    r = r < 0 ? r : pl_git_files_store(&f, store, c->project, "code folder", c->warnings, ret, NULL, err);
+    if (r == 0 && f.n == 0)
         r = pl_err_set(err, PL_ENOTFOUND, "no file of the folder %s matches \"files\"", folder);
-    r = r < 0 ? r : pl_tree_builder_finish(builder, ret, NULL, err);
-    return r < 0 ? r : pl_pack_builder_finish(session, err);
+    return r;
 }
 
 /* Makes the path of the stage's code folder in the repository: that of the spec's folder, and `code` below it. */
@@ -491,6 +369,7 @@ static int prepare(struct pl_source_commit *c, struct pl_source_draft *d, const 
     r = pl_pipeline_draft_parse(&d->draft, c->project, err);
     if (r < 0)
         keep_errors(c, &d->draft.problems);
+    r = r < 0 ? r : pl_git_inputs_check(c->addresses, d->draft.spec, err);
     for (size_t k = 0; r == 0 && k < d->draft.spec->n_stages; k++)
         if (d->draft.spec->stages[k].code)
             r = stage_code(c, d, &d->draft.spec->stages[k], known, err);

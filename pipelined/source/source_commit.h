@@ -4,16 +4,17 @@
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/db/pipelines/source_tx.h"
 #include "pipelined/source/git_child.h"
+#include "pipelined/source/source_address.h"
 
 #define PL_SOURCE_FILES_MAX 1000u       /* spec files of a source */
 #define PL_SOURCE_BYTES_MAX (32u << 20) /* of all spec files of a source */
 #define PL_CODE_FILES_MAX   10000u      /* as for code folders given by hand */
 #define PL_CODE_BYTES_MAX   (256u << 20)
-#define PL_GIT_READ_MS      120000 /* to read the files of a folder */
 
 /* A commit of a source. The first part is set by the caller, and borrowed. */
 struct pl_source_commit {
     const struct pl_pipeline_host *host;
+    const struct pl_source_addresses *addresses; /* which repositories may be inputs */
     struct pl_git_child *git;
     const char *source, *project, *url, *branch, *path; /* the source's settings */
     const char *id;                                     /* the commit */

@@ -105,19 +105,18 @@ static int read_secret(struct pl_source_look *l, json_t **ret, struct pl_err *er
     return r;
 }
 
-static int ask_tip(struct pl_source_look *l, struct pl_err *err)
+int pl_source_look_tip(struct pl_source_look *l, const char *have, struct pl_err *err)
 {
     const char *git = pl_json_str(l->settings, "git");
     json_t *secret = NULL;
     int r = pl_source_address_check(l->addresses, git, err);
 
     r = r < 0 ? r : read_secret(l, &secret, err);
-    r = r < 0
-            ? r
-            : pl_git_child_ask(l->git,
-                               json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "do", "look", "copy", l->name, "url", git, "branch",
-                                         pl_json_str(l->settings, "branch"), "have", l->changed ? "" : l->seen, "secret", secret),
-                               LOOK_MS, err);
+    r = r < 0 ? r
+              : pl_git_child_ask(l->git,
+                                 json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "do", "look", "copy", l->name, "url", git, "branch",
+                                           pl_json_str(l->settings, "branch"), "have", l->changed ? "" : have, "secret", secret),
+                                 LOOK_MS, err);
     r = r < 0 ? r : pl_git_child_line(l->git, &l->tip, err);
     if (r == 0 && !*pl_json_str(l->tip, "id"))
         r = pl_err_set(err, PL_EIO, "pl-git sent no answer");
@@ -164,6 +163,7 @@ static int set_pipelines(struct pl_source_look *l, struct pl_source_commit *c, s
     int r;
 
     *c = (struct pl_source_commit){.host = l->host,
+                                   .addresses = l->addresses,
                                    .git = l->git,
                                    .source = l->name,
                                    .project = l->project,
@@ -228,7 +228,7 @@ static int look_once(struct pl_source_look *l)
     struct pl_err err = {0};
     int r = read_state(l, &err);
 
-    r = r < 0 ? r : ask_tip(l, &err);
+    r = r < 0 ? r : pl_source_look_tip(l, l->seen, &err);
     if (r == PL_ECANCELED)
         return 0;
     if (l->compare)
@@ -246,6 +246,13 @@ static int look_once(struct pl_source_look *l)
     return apply(l);
 }
 
+void pl_source_look_afresh(struct pl_source_look *l)
+{
+    pl_git_child_drop(l->git);
+    pl_source_remove_copy(l->folder, l->name);
+    forget_look(l);
+}
+
 /* Looks at a source; a damaged copy of its repository is removed and fetched once more. Returns false if the repository was
  * not reached or kept pl-git busy for too long: the next look then waits longer. */
 bool pl_source_look(struct pl_source_look *l)
@@ -254,9 +261,7 @@ bool pl_source_look(struct pl_source_look *l)
 
     if (r == PL_ECORRUPT) {
         pl_log_warn("source", "source %s: the copy of its repository is damaged and is fetched anew", l->name);
-        pl_git_child_drop(l->git);
-        pl_source_remove_copy(l->folder, l->name);
-        forget_look(l);
+        pl_source_look_afresh(l);
         r = look_once(l);
     }
     return r != PL_ECORRUPT && r != PL_EIO && r != PL_ETIMEOUT && r != PL_EUNAVAILABLE && (r >= 0 || l->tip);

@@ -13,13 +13,14 @@ struct pl_source_look {
     const struct pl_source_addresses *addresses;
     const char *folder; /* of the copies */
     struct pl_git_child *git;
-    char name[PL_NAME_MAX_BYTES + 1], project[PL_NAME_MAX_BYTES + 1];
+    char name[2 * PL_NAME_MAX_BYTES + 2], project[PL_NAME_MAX_BYTES + 1]; /* `name` is also that of the copy */
     json_t *settings;
     bool asked;   /* it was asked for, not only due */
     bool afresh;  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
     bool changed; /* its settings changed: another repository or branch has nothing in common with the tip before */
     bool compare; /* only find out what the tip's commit would change */
 
+    bool gone;                    /* out, of a git input: its repo was deleted */
     json_t *compared;             /* the result of that */
     char *error, *seen, *applied; /* of the look before, "" = none */
     json_t *tip;                  /* {id, author, message, at, forced} */
@@ -29,6 +30,13 @@ struct pl_source_look {
  * once more. Returns false if the repository was not reached or kept pl-git busy for too long: the next look then waits longer. */
 bool pl_source_look(struct pl_source_look *l);
 void pl_source_look_finish(struct pl_source_look *l);
+
+/* Asks for the tip, l->tip, and fetches it, with the secret that the settings name. `have`: the commit of the look before, "" =
+ * none. PL_EIO, PL_ETIMEOUT, PL_EUNAVAILABLE, PL_ECANCELED; errors of pl-git, of the address and of the secret. */
+PL_MUST_CHECK
+int pl_source_look_tip(struct pl_source_look *l, const char *have, struct pl_err *err);
+/* Removes a damaged copy, and drops what was found, so that the look can begin again. */
+void pl_source_look_afresh(struct pl_source_look *l);
 
 /* Removes the copy of a source's repository from the folder of the copies. */
 void pl_source_remove_copy(const char *folder, const char *name);

@@ -10,20 +10,21 @@
 
 #define COMMIT_SELECT                                                                                                            \
     "SELECT c.run, r.project, r.name, c.branch, c.parent, c.root, c.files, c.bytes, c.message, c.author, c.stage, c.generation," \
-    " c.created_us, c.provenance, c.code, c.id FROM commit_ c JOIN repo r ON r.id = c.repo"
+    " c.created_us, c.provenance, c.code, c.id, c.git FROM commit_ c JOIN repo r ON r.id = c.repo"
 
 static json_t *commit_json(const struct pl_rows *rows)
 {
     struct pl_hash root = pl_col_hash(rows, 5), code = pl_col_hash(rows, 14);
     char hex[PL_HASH_HEX + 1];
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:s}", "id",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:s, s:s*}", "id",
                      pl_col_text(rows, 0), "project", pl_col_text(rows, 1), "repo", pl_col_text(rows, 2), "branch",
                      pl_col_text(rows, 3), "parent", pl_col_text(rows, 4), "root", pl_hash_hex(&root, hex), "files",
                      (json_int_t)pl_col_int(rows, 6), "bytes", (json_int_t)pl_col_int(rows, 7), "message", pl_col_text(rows, 8),
                      "author", pl_col_text(rows, 9), "stage", pl_col_text(rows, 10), "generation",
                      (json_int_t)pl_col_int(rows, 11), "created_us", (json_int_t)pl_col_int(rows, 12), "provenance",
-                     pl_col_json(rows, 13), "code", pl_api_hash_json(&code), "state", "finished");
+                     pl_col_json(rows, 13), "code", pl_api_hash_json(&code), "state", "finished", "git",
+                     *pl_col_text(rows, 16) ? pl_col_text(rows, 16) : NULL);
 }
 
 /* ---- list ---- */
@@ -187,7 +188,8 @@ static const struct pl_api_schema schemas[] = {
     {"Source", "project:string repo:string branch:string commit:string"},
     {"Commit",
      "id:string project:string repo:string branch:string parent:string root:string files:integer bytes:integer message:string"
-     " author:string stage:string? generation:integer? created_us:integer provenance:Source[]? code:string? state:string"
+     " author:string stage:string? generation:integer? created_us:integer provenance:Source[]? code:string? git:string? "
+     "state:string"
      " operations:integer? gathers:boolean? blocked:string? blocked_us:integer? set_aside:boolean?"},
     {"Commits", "commits:Commit[] next:string?"},
     {"Pushed", "project:string repo:string branch:string commit:string run:string changed:boolean open:boolean gathers:boolean?"

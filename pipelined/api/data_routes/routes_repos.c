@@ -170,17 +170,27 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 #define REPO_SELECT                                                                                                              \
     "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
     " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \
-    " coalesce(json_extract(r.options, '$.keep'), '{}')"                                                                         \
-    " FROM repo r"                                                                                                               \
+    " coalesce(json_extract(r.options, '$.keep'), '{}'), iif(json_type(r.options, '$.git') IS NULL, 'null',"                     \
+    " json_patch(json_extract(r.options, '$.git'), json_object('state', coalesce(t.state, 'new'), 'error',"                      \
+    " coalesce(t.error, ''), 'commit', coalesce(t.seen, ''), 'applied', coalesce(c.git, ''), 'warnings',"                        \
+    " json(coalesce(t.warnings, '[]')), 'looked_us', t.looked_us, 'changed_us', t.changed_us)))"                                 \
+    " FROM repo r LEFT JOIN repo_state t ON t.repo = r.id"                                                                       \
     " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
 
 static json_t *repo_json(const struct pl_rows *rows)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o}", "project", pl_col_text(rows, 0), "name",
-                     pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3), "created_us",
-                     (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch", pl_col_text(rows, 6), "files",
-                     (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8), "commit_window_ms",
-                     (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep", pl_col_json(rows, 11));
+    json_t *git = pl_col_json(rows, 12);
+
+    if (json_is_null(git)) {
+        json_decref(git);
+        git = NULL;
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*}", "project", pl_col_text(rows, 0),
+                     "name", pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3),
+                     "created_us", (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch",
+                     pl_col_text(rows, 6), "files", (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8),
+                     "commit_window_ms", (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep",
+                     pl_col_json(rows, 11), "git", git);
 }
 
 /* The position "project/name" of the last repo on the previous page. */
@@ -369,7 +379,9 @@ static const struct pl_api_schema schemas[] = {
     {"ProjectDeleted", "warnings:string[]"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
-     " bytes:integer commit_window_ms:integer durable:string keep:Keep"},
+     " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit?"},
+    {"RepoGit", "source:string? url:string? branch:string? secret:string? state:string error:string commit:string applied:string"
+                " warnings:string[] looked_us:integer? changed_us:integer?"},
     {"Keep", "commits:integer? days:integer? results:integer? logs:integer?"},
     {"Repos", "repos:Repo[] next:string?"},
     {"NewRepo",

@@ -5,6 +5,7 @@
 #include "pipelined/db/pipelines/manual_run.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/db/pipelines/pipeline_state.h"
+#include "pipelined/source/source.h"
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
@@ -43,6 +44,7 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     d.args.detach = detach;
     d.args.confirmed = yes || !update;
     r = r < 0 ? r : pl_pipeline_draft_parse(&d, project, err);
+    r = r < 0 ? r : pl_sources_check_inputs(a->config.sources, d.spec, err);
     r = r < 0 ? r : pl_pipeline_draft_code(&d, code, err);
     r = r < 0 ? r : pl_pipeline_draft_ready(&d, strict, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &d.args, err);
@@ -54,6 +56,8 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     *ret = set_reply(&d);
     if (!dry_run && d.args.changed)
         a->config.engine->pipelines_changed(a->config.engine_self, d.args.run);
+    if (!dry_run && d.args.follows)
+        pl_sources_changed(a->config.sources);
     return 0;
 }
 

@@ -212,7 +212,47 @@ static int delete_source(struct pl_api *a, struct pl_http_request *req, json_t *
     return r;
 }
 
+/* ---- repos that follow git ---- */
+
+/* Asks for a look at the repository of a repo. */
+static int sync_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project"), *repo = pl_http_param(req, "repo");
+    uint64_t look = pl_sources_look_repo(a->config.sources, project, repo);
+
+    if (look == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+        struct pl_repo_row row;
+        int r = pl_db_repo_find(rd.conn, project, repo, &row, err);
+
+        return r < 0 ? r : pl_err_set(err, PL_EINVAL, "repo \"%s\" does not follow a git repository", repo);
+    }
+    *ret = json_pack("{s:I}", "look", (json_int_t)look);
+    return *ret ? 202 : pl_err_nomem(err);
+}
+
+static int show_looks(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    *ret = json_pack("{s:I}", "looks",
+                     (json_int_t)pl_sources_looks_repo(a->config.sources, pl_http_param(req, "project"),
+                                                       pl_http_param(req, "repo")));
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
 static const struct pl_api_route routes[] = {
+    {.method = "POST",
+     .pattern = "/api/v1/repos/{project}/{repo}/sync",
+     .json = sync_repo,
+     .verb = PL_VERB_WRITE,
+     .summary = "Looks now at the git repository that the repo follows. The look is completed when `looks` is `look` or more.",
+     .reply = "RepoLook"},
+    {.method = "GET",
+     .pattern = "/api/v1/repos/{project}/{repo}/sync",
+     .json = show_looks,
+     .verb = PL_VERB_READ,
+     .summary =
+         "Returns the number of the last completed look at the git repository that the repo follows, since the daemon's start.",
+     .reply = "RepoLooks"},
     {.method = "GET",
      .pattern = "/api/v1/sources",
      .json = list_sources,
@@ -299,6 +339,8 @@ static const struct pl_api_schema schemas[] = {
     {"SourceDiff",
      "commit:string error:string prune:string pipelines:PipelineDiff[] left:string[]? warnings:string[]? errors:string[]?"},
     {"PipelineDiff", "pipeline:string path:string change:string stages:StageChange[]"},
+    {"RepoLook", "look:integer"},
+    {"RepoLooks", "looks:integer"},
     {"SourceList", "sources:GitSource[] next:string?"},
 };
 PL_API_TABLE(sources, routes, schemas);

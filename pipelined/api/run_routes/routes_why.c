@@ -166,6 +166,19 @@ static int explain_files(struct why *w, const struct place *at, struct folder *f
     return PL_MIN(r, 0);
 }
 
+/* Adds the git commit with the same files, if the repo follows a git repository. */
+static int add_git(struct why *w, const struct place *at, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
+    _cleanup_free_ char *git = NULL;
+    int r =
+        pl_sql_text(rd.conn, err, &git, "SELECT git FROM commit_ WHERE id = ? AND run = ?", "is", at->commit.id, at->commit.run);
+
+    if (r == 0 && *git)
+        json_object_set_new(out, "git", json_pack("{s:s}", "head", git));
+    return r == PL_ENOTFOUND ? 0 : r;
+}
+
 /* Explains a folder: the first FILES_MAX of its files. Without file patterns, the total number of files comes
  * from the tree. */
 static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
@@ -188,7 +201,10 @@ static int explain_folder(struct why *w, const struct place *at, const char *pat
                      at->commit.run, "files", (json_int_t)f.files, "inputs", f.inputs);
     if (f.more)
         json_object_set_new(*ret, "more", json_true());
-    return 0;
+    r = add_git(w, at, *ret, err);
+    if (r < 0)
+        json_decref(TAKE_PTR(*ret));
+    return r;
 }
 
 static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted_leaf)
@@ -405,6 +421,8 @@ static int explain(struct why *w, const struct place *at, const char *path, unsi
                             json_string("its origin is left out because the reply is large: ask for this path alone"));
     else if (!pl_hash_is_zero(&at->commit.owner))
         r = add_datum(w, at, path, depth, out, err);
+    else
+        r = add_git(w, at, out, err);
     if (r < 0) {
         json_decref(out);
         return r;

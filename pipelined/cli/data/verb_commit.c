@@ -17,12 +17,18 @@ static int list_open(struct pl_cli *c, const struct pl_commit_ref *ref, struct p
                         "no open commits: pipelinectl start commit REPO@BRANCH", err);
 }
 
+static void show_git(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%.12s", json_string_value(value) ? json_string_value(value) : "");
+}
+
 static int list_commit(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {
         {"COMMIT", "id", pl_show_id}, {"BRANCH", "branch", NULL},      {"CREATED", "created_us", pl_show_ago},
-        {"FILES", "files", NULL},     {"SIZE", "bytes", pl_show_size}, {"AUTHOR", "author", NULL},
-        {"MESSAGE", "message", NULL}};
+        {"FILES", "files", NULL},     {"SIZE", "bytes", pl_show_size}, {"GIT", "git", show_git},
+        {"AUTHOR", "author", NULL},   {"MESSAGE", "message", NULL}};
     _cleanup_free_ char *path = NULL;
     uint64_t limit = 0;
     struct pl_commit_ref ref;
@@ -83,6 +89,7 @@ static int inspect_commit(struct pl_cli *c, struct pl_err *err)
                                              {"created", "created_us", pl_show_time},
                                              {"author", "author", NULL},
                                              {"message", "message", NULL},
+                                             {"git commit", "git", NULL},
                                              {"stage", "stage", NULL},
                                              {"made from", "provenance", show_provenance}};
     _cleanup_(json_decrefp) json_t *commit = NULL;

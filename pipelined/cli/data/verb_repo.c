@@ -1,7 +1,15 @@
-/* The subcommands for repos: create, update, list, inspect, delete. */
+/* The subcommands for repos: create, update, list, inspect, sync, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
+#include "storage/base/clock.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define LOOK_MS        600000 /* the longest wait for a look: it fetches and stores files */
+#define LOOK_AGAIN_MS  20     /* first and longest wait between two questions whether it is over */
+#define LOOK_AGAIN_MAX 500
 
 /* Parses a retention rule such as "commits=10,days=30" into a JSON object; "all" gives {}. The daemon checks
  * the names. */
@@ -121,6 +129,20 @@ static int list_repo(struct pl_cli *c, struct pl_err *err)
     return pl_show_list(c, path, "repos", columns, PL_ARRAY_SIZE(columns), 0, "no repos yet: pipelinectl create repo NAME", err);
 }
 
+static void show_warnings(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_t *one;
+    size_t i, n = 0;
+
+    (void)item;
+    *out = '\0';
+    json_array_foreach(value, i, one)
+    {
+        if (n < PL_SHOW_TEXT_MAX)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%.300s", i ? "; " : "", json_string_value(one));
+    }
+}
+
 static int inspect_repo(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column lines[] = {{"repo", "name", NULL},
@@ -134,6 +156,15 @@ static int inspect_repo(struct pl_cli *c, struct pl_err *err)
                                              {"commit window", "commit_window_ms", pl_show_ms},
                                              {"durable", "durable", NULL},
                                              {"keep", "keep", pl_show_keep},
+                                             {"git", "git.url", NULL},
+                                             {"git source", "git.source", NULL},
+                                             {"git branch", "git.branch", NULL},
+                                             {"git commit", "git.applied", NULL},
+                                             {"state", "git.state", NULL},
+                                             {"error", "git.error", NULL},
+                                             {"tip", "git.commit", NULL},
+                                             {"warnings", "git.warnings", show_warnings},
+                                             {"looked", "git.looked_us", pl_show_ago},
                                              {"created", "created_us", pl_show_time}};
     _cleanup_(json_decrefp) json_t *repo = NULL;
     _cleanup_free_ char *path = NULL;
@@ -145,6 +176,53 @@ static int inspect_repo(struct pl_cli *c, struct pl_err *err)
     path = pl_http_path_make("/api/v1/repos/%s/%s", at.project, at.name);
     r = pl_cli_call(c, "GET", path, NULL, &repo, err);
     return r < 0 ? r : pl_show_object(c, repo, lines, PL_ARRAY_SIZE(lines), err);
+}
+
+/* ---- sync ---- */
+
+/* Waits until the look with the number `look` is over. */
+static int wait_look(struct pl_cli *c, const char *path, json_int_t look, struct pl_err *err)
+{
+    const int64_t until_ms = pl_clock_mono_ms() + LOOK_MS;
+    int64_t pause_ms = LOOK_AGAIN_MS;
+
+    for (;;) {
+        _cleanup_(json_decrefp) json_t *answer = NULL;
+        int r = pl_cli_call(c, "GET", path, NULL, &answer, err);
+
+        if (r < 0 || pl_show_int_at(answer, "looks") >= look)
+            return r;
+        if (pl_clock_mono_ms() > until_ms)
+            return pl_err_set(err, PL_ETIMEOUT, "the look has not ended after %d minutes: pipelinectl inspect repo %s",
+                              LOOK_MS / 60000, c->args[0]);
+        (void)nanosleep(&(struct timespec){.tv_nsec = (long)pause_ms * 1000000}, NULL);
+        pause_ms = PL_MIN(2 * pause_ms, (int64_t)LOOK_AGAIN_MAX);
+    }
+}
+
+static int sync_repo(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *answer = NULL, *repo = NULL;
+    _cleanup_free_ char *path = NULL, *sync = NULL;
+    struct pl_cli_name at;
+    int r = pl_cli_name(c, "repo", c->args[0], &at, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s", at.project, at.name);
+    sync = pl_http_path_make("/api/v1/repos/%s/%s/sync", at.project, at.name);
+    r = pl_cli_call(c, "POST", sync, NULL, &answer, err);
+    r = r < 0 ? r : wait_look(c, sync, pl_show_int_at(answer, "look"), err);
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &repo, err);
+    if (r == 0 && c->json)
+        r = pl_show_json(repo, err);
+    if (r == 0 && *pl_show_text_at(repo, "git.error"))
+        r = pl_err_set(err, pl_streq(pl_show_text_at(repo, "git.state"), "invalid") ? PL_EINVAL : PL_EUNAVAILABLE, "repo %s: %s",
+                       c->args[0], pl_show_text_at(repo, "git.error"));
+    if (r == 0)
+        pl_show_say(c, "repo %s is at %.12s, commit %.8s\n", c->args[0], pl_show_text_at(repo, "git.applied"),
+                    pl_show_text_at(repo, "commit"));
+    return r;
 }
 
 static int delete_repo(struct pl_cli *c, struct pl_err *err)
@@ -206,6 +284,15 @@ static const struct pl_verb verbs[] = {
      inspect_repo,
      "Shows a repo.",
      {"inspect repo digits", "inspect repo vision/photos", "inspect repo digits --json"}},
+    {"sync",
+     "repo",
+     "NAME",
+     1,
+     1,
+     NULL,
+     sync_repo,
+     "Looks now at the git repository that an input's repo follows; fails if that cannot be read.",
+     {"sync repo docs", "sync repo vision/docs", "sync repo docs --json"}},
     {"delete",
      "repo",
      "NAME",

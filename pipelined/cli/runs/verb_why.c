@@ -64,6 +64,10 @@ static void print_maker(const json_t *node)
     } else if (pl_show_at(node, "created_us")) {
         pl_show_time(pl_show_at(node, "created_us"), node, when);
         printf("  pushed %s", when);
+        if (*head)
+            printf(" (git %.12s)", head);
+    } else if (*head) { /* a folder */
+        printf("  (git %.12s)", head);
     }
     if (pl_show_at(node, "note"))
         printf("  (%s)", pl_show_clean(pl_show_text_at(node, "note"), note, sizeof note));
