@@ -107,8 +107,14 @@ static int read_commit(git_repository *copy, const git_oid *id, const char *have
     git_oid before;
     int r;
 
-    if (git_commit_lookup(&commit, copy, id) < 0)
-        return pl_git_damaged(err, "cannot read the commit at the branch's tip");
+    if (git_commit_lookup(&commit, copy, id) < 0) {
+        git_object *other = NULL;
+        const bool there = git_object_lookup(&other, copy, id, GIT_OBJECT_ANY) == 0;
+
+        git_object_free(other);
+        return there ? pl_err_set(err, PL_EINVAL, "the branch does not name a commit")
+                     : pl_git_damaged(err, "cannot read the commit at the branch's tip");
+    }
     author = git_commit_author(commit);
     git_oid_tostr(ret->id, sizeof ret->id, id);
     ret->at_s = PL_MIN(PL_MAX(git_commit_time(commit), (int64_t)0), (int64_t)TIME_MAX_S);

@@ -159,6 +159,13 @@ static int start(struct stream *s, struct pl_err *err)
     return 0;
 }
 
+static void forget_authorization(struct stream *s)
+{
+    if (s->authorization)
+        explicit_bzero(s->authorization, strlen(s->authorization));
+    free(TAKE_PTR(s->authorization));
+}
+
 /* Ends the exchange, if one was started, and waits for its end. The stream can then start another. */
 static void stop(struct stream *s)
 {
@@ -171,9 +178,7 @@ static void stop(struct stream *s)
     while (sem_wait(&s->ended) < 0 && errno == EINTR)
         ;
     pl_buf_finish(&s->x.problem);
-    if (s->authorization)
-        explicit_bzero(s->authorization, strlen(s->authorization));
-    free(TAKE_PTR(s->authorization));
+    forget_authorization(s);
     atomic_store(&s->cancel, false);
     s->started = false;
 }
@@ -260,7 +265,7 @@ static int ask(struct stream *s, struct pl_err *err)
 
 /* ---- streams of libgit2 ---- */
 
-/* Says that the server is none of git if the first bytes of a list of references are not those of the protocol. */
+/* Fails unless a list of references begins as the smart protocol requires. */
 static int check_first(const struct stream *s, const char *bytes, size_t n, struct pl_err *err)
 {
     if (s->post || s->read || strncmp(bytes, FIRST_LINE, PL_MIN(n, sizeof FIRST_LINE - 1)) == 0)
@@ -311,6 +316,7 @@ static void stream_free(git_smart_subtransport_stream *stream)
     struct stream *s = (struct stream *)stream;
 
     stop(s);
+    forget_authorization(s);
     sem_destroy(&s->answered);
     sem_destroy(&s->ended);
     pl_buf_finish(&s->request);

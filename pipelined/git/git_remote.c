@@ -5,7 +5,11 @@
 #include "pipelined/git/git_http.h"
 #include "pipelined/git/git_ssh.h"
 
+#include "storage/base/clock.h"
+
+#include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 /* libgit2 1.5 does not free what it reads of known hosts, some 60 bytes for each connection over ssh. */
@@ -14,6 +18,10 @@
 #else
 #define LEAKS_OF_LIBGIT2(call) (void)0
 #endif
+
+#define OBJECT_BYTES 512   /* an object that was read counts as that many bytes */
+#define MESSAGES_MAX 10    /* messages of the server that count as progress */
+#define MESSAGE_MS   30000 /* time between two of them */
 
 struct pl_git_remote {
     git_remote *remote;
@@ -24,7 +32,9 @@ struct pl_git_remote {
     struct pl_git_http http;
     git_remote_callbacks callbacks;
     struct pl_err why; /* error of a callback */
-    size_t received;   /* of the pack */
+    size_t work;       /* done on the pack, in bytes */
+    unsigned messages; /* of the server that counted as progress */
+    int64_t told_ms;   /* when the last of them came */
     bool too_big, connected;
     bool offered; /* a key or password of the secret was used */
 };
@@ -40,18 +50,28 @@ static void report(const struct pl_git_remote *r, size_t n)
 static int on_progress(const git_indexer_progress *stats, void *self)
 {
     struct pl_git_remote *r = self;
+    /* after the last byte, deltas are resolved for a while: their number is bounded by the pack */
+    const size_t work = stats->received_bytes + (size_t)OBJECT_BYTES * (stats->indexed_objects + stats->indexed_deltas);
 
     r->too_big = r->too_big || stats->received_bytes > PL_GIT_PACK_BYTES_MAX;
-    report(r, stats->received_bytes - PL_MIN(stats->received_bytes, r->received));
-    r->received = stats->received_bytes;
+    report(r, work - PL_MIN(work, r->work));
+    r->work = work;
     return r->too_big ? -1 : 0;
 }
 
-/* The server's own progress, which it sends while it prepares a pack. */
+/* The server's own progress, which it sends while it prepares a pack; it gives a limited time. */
 static int on_message(const char *text, int n, void *self)
 {
+    struct pl_git_remote *r = self;
+    const int64_t now_ms = pl_clock_mono_ms();
+
     (void)text;
-    report(self, (size_t)n);
+    (void)n;
+    if (r->messages == MESSAGES_MAX || now_ms - r->told_ms < MESSAGE_MS)
+        return 0;
+    r->messages++;
+    r->told_ms = now_ms;
+    report(r, SIZE_MAX / 2); /* whatever counts as progress */
     return 0;
 }
 
@@ -59,7 +79,7 @@ static int on_host_key(git_cert *cert, int valid, const char *host, void *self)
 {
     struct pl_git_remote *r = self;
 
-    (void)valid; /* by the file of the user that runs the daemon, which is not asked */
+    (void)valid; /* libgit2's verdict from ~/.ssh/known_hosts: only the secret's known_hosts counts */
     (void)host;  /* an address */
     if (cert->cert_type != GIT_CERT_HOSTKEY_LIBSSH2)
         return -1;
@@ -125,6 +145,15 @@ static int fail(struct pl_git_remote *r, const char *what, struct pl_err *err)
     return why->code;
 }
 
+/* True if the local repository names folders with more objects: whoever writes there could name copies of other projects. */
+static bool has_alternates(const char *path)
+{
+    char file[PATH_MAX];
+
+    return (snprintf(file, sizeof file, "%s/objects/info/alternates", path) < (int)sizeof file && access(file, F_OK) == 0) ||
+           (snprintf(file, sizeof file, "%s/.git/objects/info/alternates", path) < (int)sizeof file && access(file, F_OK) == 0);
+}
+
 /* Prepares what the scheme needs: the rules, and for ssh and git the address of the host. `ret_url`: to be freed. */
 static int prepare(struct pl_git_remote *r, const char *url, char **ret_url, struct pl_err *err)
 {
@@ -141,7 +170,10 @@ static int prepare(struct pl_git_remote *r, const char *url, char **ret_url, str
         snprintf(r->user, sizeof r->user, "%s", *a->user ? a->user : *r->secret->username ? r->secret->username : "git");
     if (pl_streq(a->scheme, "ssh") || pl_streq(a->scheme, "git"))
         return pl_git_ssh_resolve(a, r->network->outbound, r->user, ret_url, err);
-    *ret_url = strdup(url);
+    if (pl_streq(a->scheme, "file") && has_alternates(a->path))
+        return pl_err_set(err, PL_EINVAL,
+                          "%.200s uses objects of another repository (objects/info/alternates), which is not followed", a->path);
+    *ret_url = strdup(pl_streq(a->scheme, "file") ? a->path : url);
     return *ret_url ? 0 : pl_err_nomem(err);
 }
 

@@ -10,8 +10,10 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
-#define PROGRESS_BYTES   65536u       /* of a pack, for each report of progress */
+#define PROGRESS_BYTES   (512u << 10) /* of a pack, for each report of progress */
+#define CPU_S_MAX        900          /* processor time for one request */
 #define MAPPED_BYTES_MAX (512u << 20) /* of packs, at any time */
 
 struct server {
@@ -45,7 +47,7 @@ static void on_progress(size_t n)
 {
     static size_t received;
 
-    received += n;
+    received = n > PROGRESS_BYTES ? PROGRESS_BYTES : received + n;
     if (received < PROGRESS_BYTES)
         return;
     received = 0;
@@ -115,6 +117,16 @@ static int check_copy(const char *name, struct pl_err *err)
     return r < 0 ? r : pl_name_check("copy", dot + 1, err);
 }
 
+/* Limits the processor time of the next request: a small pack may have much to unpack. */
+static void limit_cpu(void)
+{
+    struct rusage used;
+
+    if (getrusage(RUSAGE_SELF, &used) == 0)
+        (void)setrlimit(RLIMIT_CPU,
+                        &(struct rlimit){(rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + CPU_S_MAX, RLIM_INFINITY});
+}
+
 static int answer(struct server *s, json_t *request, struct pl_err *err)
 {
     const char *what = "", *name = "";
@@ -174,6 +186,7 @@ int pl_git_serve(const char *folder, const char *rules, const char *const *reada
         json_t *request = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
         struct pl_err why = {0};
 
+        limit_cpu();
         if (answer(&s, request, &why) < 0)
             r = print(json_pack("{s:i, s:s}", "error", why.code, "message", pl_utf8_clean(why.msg)), err);
         erase(line, (size_t)n, request);

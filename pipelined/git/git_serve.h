@@ -9,7 +9,7 @@
  * Each request is one line of JSON on standard input, each answer lines of JSON on standard output:
  *
  *   {"do": "look", "copy", "url", "branch", "have", "secret": {"username"?, "password"?, "ssh_key"?, "passphrase"?, "known_hosts"?}}
- *     → {"progress": true} for each 64 KiB of a pack; {"id", "author", "message", "at", "forced"}
+ *     → {"progress": true} for each 512 KiB of a pack, and some of its messages; {"id", "author", "message", "at", "forced"}
  *   {"do": "read", "copy", "commit", "folder", "glob"?, "files": [GLOB…], "ignore", "n_max", "len_max"}
  *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
  *   either → {"error": number of the code, "message"}

@@ -11,37 +11,50 @@
 
 #define SSH_PORT 22u
 
+/* Finds the first address of the family that the rules allow, as text; an IPv6 address in brackets. Returns false if there is
+ * none; `err` is then that of one that is forbidden. */
+static bool choose(const struct addrinfo *found, int family, const struct pl_outbound *outbound, char ip[INET6_ADDRSTRLEN + 2],
+                   struct pl_err *err)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+
+    for (const struct addrinfo *a = found; a; a = a->ai_next) {
+        if (a->ai_family != family || pl_outbound_may_connect(outbound, a->ai_addr, err) < 0)
+            continue;
+        if (family == AF_INET)
+            (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr, text, sizeof text);
+        else
+            (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr, text, sizeof text);
+        snprintf(ip, INET6_ADDRSTRLEN + 2, family == AF_INET ? "%s" : "[%s]", text);
+        return true;
+    }
+    return false;
+}
+
 int pl_git_ssh_resolve(const struct pl_git_address *address, const struct pl_outbound *outbound, const char *user, char **ret,
                        struct pl_err *err)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     char ip[INET6_ADDRSTRLEN + 2] = "", port[16] = "";
     struct addrinfo *found = NULL;
-    int e = getaddrinfo(address->host, NULL, &hints, &found), r = 0;
+    struct pl_err why = {0};
+    int e = getaddrinfo(address->host, NULL, &hints, &found);
+    bool there;
 
     if (e != 0)
         return pl_err_set(err, PL_ENET, "the address of the host %.200s cannot be found: %s", address->host, gai_strerror(e));
-    for (const struct addrinfo *a = found; a && !*ip; a = a->ai_next) {
-        r = pl_outbound_may_connect(outbound, a->ai_addr, err);
-        if (r == 0 && a->ai_family == AF_INET)
-            (void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr, ip, sizeof ip);
-        else if (r == 0) {
-            char text[INET6_ADDRSTRLEN] = "";
-
-            (void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr, text, sizeof text);
-            snprintf(ip, sizeof ip, "[%s]", text);
-        }
-    }
+    /* libgit2 tries one address only: IPv4 works on more machines */
+    there = choose(found, AF_INET, outbound, ip, &why) || choose(found, AF_INET6, outbound, ip, &why);
     freeaddrinfo(found);
-    if (!*ip)
-        return r < 0 ? r : pl_err_set(err, PL_ENET, "the host %.200s has no address", address->host);
-    if (err)
-        err->code = 0; /* another address was forbidden, which does not matter */
+    if (!there)
+        return why.code ? pl_err_set(err, why.code, "%s", why.msg)
+                        : pl_err_set(err, PL_ENET, "the host %.200s has no address", address->host);
     if (address->port)
         snprintf(port, sizeof port, ":%u", address->port);
-    if (address->relative
-            ? asprintf(ret, "%s@%s:%s", user, ip, address->path) < 0
-            : asprintf(ret, "%s://%s%s%s%s%s", address->scheme, user, *user ? "@" : "", ip, port, address->path) < 0)
+    /* libgit2 cannot read USER@[ADDRESS]:PATH; servers of repositories take PATH and /PATH alike */
+    if (address->relative && *ip != '[' ? asprintf(ret, "%s@%s:%s", user, ip, address->path) < 0
+                                        : asprintf(ret, "%s://%s%s%s%s%s%s", address->scheme, user, *user ? "@" : "", ip, port,
+                                                   address->relative ? "/" : "", address->path) < 0)
         return pl_err_nomem(err);
     return 0;
 }

@@ -6,6 +6,8 @@
 
 static int refuse(const char *text, const char *why, struct pl_err *err)
 {
+    if (strchr(text, '@') && strncmp(text, "git@", 4) != 0 && strncmp(text, "ssh://git@", 10) != 0) /* it may be a token */
+        return pl_err_set(err, PL_EINVAL, "this is not the address of a git repository: %s", why);
     return pl_err_set(err, PL_EINVAL, "\"%.200s\" is not the address of a git repository: %s", text, why);
 }
 
@@ -91,6 +93,8 @@ static int parse_url(const char *text, const char *sep, struct pl_git_address *r
         return refuse(text, "a path is expected after the host", err);
     if (*ret->scheme == 'h' && strpbrk(at, "?#"))
         return refuse(text, "a path without ? and # is expected", err);
+    if (*ret->scheme != 'h' && strpbrk(at, "%'")) /* libgit2 decodes the one, and does not escape the other */
+        return refuse(text, "a path without % and ' is expected", err);
     ret->path = at;
     return 0;
 }

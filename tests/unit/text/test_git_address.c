@@ -79,6 +79,8 @@ static void anything_else_is_refused_with_what_is_expected(void **state)
         {"git@host:../x", "without \"..\""},
         {"/srv/x\n", "control characters"},
         {"file://host/x", "a path is expected"},
+        {"file:///srv/%2e%2e/x", "without % and '"},
+        {"ssh://git@host/x'y", "without % and '"},
         {"https://[::1/x", "//HOST/PATH"},
     };
 
@@ -96,6 +98,9 @@ static void a_password_is_not_repeated(void **state)
     (void)state;
     assert_null(strstr(parts("https://user:hunter2@host/x"), "hunter2"));
     assert_null(strstr(parts("ssh://user:hunter2@host/x"), "hunter2"));
+    assert_null(strstr(parts("https://hunter2@host/x"), "hunter2"));
+    assert_null(strstr(parts("bob:hunter2@host:path"), "hunter2"));
+    assert_null(strstr(parts("https://user:hun/ter2@host/x"), "ter2"));
     assert_non_null(strstr(parts("https://user:hunter2@host/x"), "in a secret"));
 }
 
