@@ -23,7 +23,9 @@ int pl_notify_events_wanted(struct pl_conn *c, const struct pl_notify_filter *f,
     if (match == PL_NOTIFY_IF_RUN)
         r = pl_sql_int(c, err, &there,
                        "SELECT EXISTS (SELECT 1 FROM job WHERE run = ?1 AND project = ?2) OR EXISTS"
-                       " (SELECT 1 FROM repo r JOIN commit_ c ON c.repo = r.id AND c.run = ?1 WHERE r.project = ?2)",
+                       " (SELECT 1 FROM repo r JOIN commit_ c ON c.repo = r.id AND c.run = ?1 WHERE r.project = ?2) OR EXISTS"
+                       /* a run that begins has no job yet */
+                       " (SELECT 1 FROM run, json_each(run.stages) s WHERE run.id = ?1 AND json_extract(s.value, '$[0]') = ?2)",
                        "ss", run, f->project);
     *ret = there != 0;
     return r;
