@@ -14,7 +14,8 @@
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
-extern char **environ;
+/* Variables of the daemon's environment that the process gets: it reads data of strangers, and others may hold secrets. */
+static const char *const passed[] = {"PATH", "LANG", "TZ", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
 
 struct pl_git_child {
     const char *program;
@@ -98,8 +99,12 @@ struct pl_git_child *pl_git_child_destroy(struct pl_git_child *c)
 
 static int start(struct pl_git_child *c, struct pl_err *err)
 {
+    char names[PL_ARRAY_SIZE(passed)][1024], *environment[PL_ARRAY_SIZE(passed) + 1];
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     int in[2], out[2], e;
+    size_t n = 0;
+    sigset_t set;
 
     if (pipe2(in, O_CLOEXEC) < 0)
         return pl_err_errno(err, errno, "pipe");
@@ -112,7 +117,23 @@ static int start(struct pl_git_child *c, struct pl_err *err)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    e = posix_spawn(&c->pid, c->program, &actions, NULL, (char *const *)(uintptr_t)c->argv, environ);
+    posix_spawnattr_init(&attributes);
+    sigemptyset(&set);
+    posix_spawnattr_setsigmask(&attributes, &set);
+    sigaddset(&set, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes, &set);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(passed); i++) {
+        const char *value = getenv(passed[i]);
+
+        if (value && snprintf(names[n], sizeof names[n], "%s=%s", passed[i], value) < (int)sizeof names[n]) {
+            environment[n] = names[n];
+            n++;
+        }
+    }
+    environment[n] = NULL;
+    e = posix_spawn(&c->pid, c->program, &actions, &attributes, (char *const *)(uintptr_t)c->argv, environment);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     close(in[0]);
     close(out[1]);

@@ -23,23 +23,25 @@
 #include <stdio.h>
 
 #define FOLLOWERS       4
-#define HELP_MS         200  /* after a source was due for this long, times its number, a thread takes it */
+#define HELP_MS         200  /* follower N takes a source only N times this long after it is due, so that follower 0 goes first */
 #define SLOW_MS         5000 /* a look that takes longer is a slow one */
 #define EARLY_MS        2000 /* the most by which a look comes early, to share a process with others */
 #define EARLY_PART      20   /* and at most this part of the interval */
 #define RELOAD_AGAIN_MS 5000 /* wait after the list could not be read */
+#define READ_AGAIN      100  /* times the list is read anew because it changed during the reading */
 
 /* A source, or a repo that follows git, on the list. */
 struct one {
     char name[2 * PL_NAME_MAX_BYTES + 2]; /* of a repo: PROJECT.REPO; also that of the copy */
     char project[PL_NAME_MAX_BYTES + 1];
+    int64_t created_us; /* tells it from an earlier one of the same name */
     json_t *settings;
     int64_t interval_ms;
     int64_t due_ms;       /* monotonic */
     uint64_t asked, done; /* numbers of the last look that was asked for, and that was completed */
     unsigned failures;    /* looks in a row that did not reach the repository */
-    bool there;           /* found in the database by the reading that goes on */
-    bool gone;            /* deleted while a thread looks at it */
+    bool there;           /* set by read_list: the rows of the database contain it */
+    bool gone;            /* deleted while a thread looks at it: `find` passes it over */
     bool busy;            /* a thread looks at it */
     bool slow;            /* the last look was slow, or there was none and the repository is not a local one */
     bool paused;
@@ -67,6 +69,7 @@ struct pl_sources {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct one *list;
+    uint64_t merges; /* counts the changes of the list by read_list */
     bool reload, stopping, tidied;
     unsigned ended; /* threads */
 };
@@ -77,9 +80,18 @@ static struct one *find(struct pl_sources *s, const char *name)
 {
     struct one *o = s->list;
 
-    while (o && !pl_streq(o->name, name))
+    while (o && (o->gone || !pl_streq(o->name, name)))
         o = o->next;
     return o;
+}
+
+/* True if a thread still looks at an earlier source of that name, whose copy of a repository it uses. */
+static bool has_predecessor(const struct pl_sources *s, const struct one *o)
+{
+    for (const struct one *other = s->list; other; other = other->next)
+        if (other->gone && pl_streq(other->name, o->name))
+            return true;
+    return false;
 }
 
 static void one_free(struct one *o)
@@ -89,12 +101,18 @@ static void one_free(struct one *o)
     free(o);
 }
 
-/* Updates the list by a row of the database, {name, project, spec}; called with the lock. Keeps counters and times. */
+/* Updates the list by a row of the database, {name, project, created_us, spec}; called with the lock. Keeps counters and
+ * times. */
 static int merge_row(struct pl_sources *s, const json_t *row, struct pl_err *err)
 {
     json_t *settings = json_object_get(row, "spec");
+    const int64_t created_us = json_integer_value(json_object_get(row, "created_us"));
     struct one *o = find(s, pl_json_str(row, "name"));
 
+    if (o && (o->created_us != created_us || !pl_streq(o->project, pl_json_str(row, "project")))) {
+        o->gone = true; /* deleted, and another one was created */
+        o = NULL;
+    }
     if (!o) {
         o = calloc(1, sizeof *o);
         if (!o)
@@ -104,6 +122,7 @@ static int merge_row(struct pl_sources *s, const json_t *row, struct pl_err *err
         s->list = o;
     }
     snprintf(o->project, sizeof o->project, "%s", pl_json_str(row, "project"));
+    o->created_us = created_us;
     if (!json_equal(o->settings, settings)) {
         o->due_ms = 0;
         o->failures = 0;
@@ -116,7 +135,6 @@ static int merge_row(struct pl_sources *s, const json_t *row, struct pl_err *err
     if (pl_duration_parse(pl_json_str(settings, "interval"), &o->interval_ms, NULL) < 0)
         o->interval_ms = PL_SOURCE_INTERVAL_MAX_MS; /* cannot happen: it was checked */
     o->there = true;
-    o->gone = false;
     return o->settings ? 0 : pl_err_nomem(err);
 }
 
@@ -127,61 +145,87 @@ static int read_rows(struct pl_sources *s, json_t *list, struct pl_err *err)
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(
         rd.conn, err, &rows,
-        "SELECT name, project, spec FROM source UNION ALL"
+        "SELECT name, project, spec, created_us FROM source UNION ALL"
         " SELECT r.project || '.' || r.name, r.project, json_object('repo', r.name, 'id', r.id,"
         " 'git', coalesce(json_extract(r.options, '$.git.url'), json_extract(s.spec, '$.git'), ''),"
         " 'branch', coalesce(json_extract(r.options, '$.git.branch'), json_extract(s.spec, '$.branch'), ''),"
         " 'secret', coalesce(json_extract(r.options, '$.git.secret'), json_extract(s.spec, '$.secret'), ''),"
         " 'source', coalesce(json_extract(r.options, '$.git.source'), ''),"
         " 'interval', coalesce(json_extract(s.spec, '$.interval'), '" PL_SOURCE_INTERVAL "'),"
-        " 'paused', json(iif(json_extract(s.spec, '$.paused'), 'true', 'false')))"
+        " 'paused', json(iif(json_extract(s.spec, '$.paused'), 'true', 'false'))), r.created_us"
         " FROM repo r LEFT JOIN source s ON s.project = r.project AND s.name = json_extract(r.options, '$.git.source')"
         " WHERE json_type(r.options, '$.git') IS NOT NULL",
         "");
 
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
         r = pl_json_add(list,
-                        json_pack("{s:s, s:s, s:o}", "name", pl_col_text(&rows, 0), "project", pl_col_text(&rows, 1), "spec",
-                                  pl_col_json(&rows, 2)),
+                        json_pack("{s:s, s:s, s:o, s:I}", "name", pl_col_text(&rows, 0), "project", pl_col_text(&rows, 1), "spec",
+                                  pl_col_json(&rows, 2), "created_us", (json_int_t)pl_col_int(&rows, 3)),
                         err);
     return r;
 }
 
-/* Brings the list up to date with the database; called without the lock, which no thread holds while it waits for the
- * database. `removes`: takes deleted sources off the list, unless a thread looks at them. */
-static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
+/* Takes the sources that are gone off the list, unless a thread looks at them; called with the lock. Returns them, with their
+ * copies set aside, so that a new source of the name does not meet them. */
+static struct one *take_gone(struct pl_sources *s)
 {
-    _cleanup_(json_decrefp) json_t *rows = json_array();
     struct one *gone = NULL;
-    const json_t *row;
-    size_t i;
-    int r = rows ? read_rows(s, rows, err) : pl_err_nomem(err);
 
-    pthread_mutex_lock(&s->lock);
-    for (struct one *o = s->list; o; o = o->next)
-        o->there = false;
-    json_array_foreach(rows, i, row)
-    {
-        r = r < 0 ? r : merge_row(s, row, err);
-    }
-    for (struct one **at = &s->list; r == 0 && removes && *at;) {
+    for (struct one **at = &s->list; *at;) {
         struct one *o = *at;
 
-        o->gone = !o->there;
-        if (o->there || o->busy) {
+        o->gone = o->gone || !o->there;
+        if (!o->gone || o->busy) {
             at = &o->next;
             continue;
         }
+        pl_source_set_copy_aside(s->folder, o->name);
         *at = o->next;
         o->next = gone;
         gone = o;
     }
-    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
+/* Brings the list up to date with the database; called without the lock, which no thread holds while it waits for the
+ * database. Rows that were read before another thread changed the list may be older than it, and are read again. `removes`:
+ * takes deleted sources off the list. */
+static int read_list(struct pl_sources *s, bool removes, struct pl_err *err)
+{
+    struct one *gone = NULL;
+    int r = PL_EBUSY;
+
+    for (unsigned n = 0; r == PL_EBUSY && n < READ_AGAIN; n++) {
+        _cleanup_(json_decrefp) json_t *rows = json_array();
+        const json_t *row;
+        uint64_t merges;
+        size_t i;
+
+        pthread_mutex_lock(&s->lock);
+        merges = s->merges;
+        pthread_mutex_unlock(&s->lock);
+        r = rows ? read_rows(s, rows, err) : pl_err_nomem(err);
+        pthread_mutex_lock(&s->lock);
+        if (r == 0 && merges != s->merges)
+            r = PL_EBUSY;
+        for (struct one *o = s->list; r == 0 && o; o = o->next)
+            o->there = o->gone;
+        json_array_foreach(rows, i, row)
+        {
+            r = r < 0 ? r : merge_row(s, row, err);
+        }
+        s->merges += r == 0;
+        if (r == 0 && removes)
+            gone = take_gone(s);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (r == PL_EBUSY)
+        pl_err_set(err, r, "the list of sources changes all the time");
     while (gone) {
         struct one *o = gone;
 
         gone = o->next;
-        pl_source_remove_copy(s->folder, o->name);
+        pl_source_remove_aside(s->folder, o->name);
         one_free(o);
     }
     return r;
@@ -212,7 +256,7 @@ static struct one *next_due(struct pl_sources *s, const struct follower *f, bool
     for (struct one *o = s->list; o; o = o->next) {
         const int64_t at = taken_at_ms(f, o, awake);
 
-        if (at < first_ms) {
+        if (at < first_ms && !has_predecessor(s, o)) {
             first_ms = at;
             first = o;
         }
@@ -235,8 +279,7 @@ int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool up
 
 /* ---- the threads ---- */
 
-/* True if the look may have set pipelines. */
-static bool is_new(const struct pl_source_look *l)
+static bool may_have_applied(const struct pl_source_look *l)
 {
     return l->tip && !l->compare && !*pl_json_str(l->settings, "repo") &&
            (l->afresh || !pl_streq(pl_json_str(l->tip, "id"), l->applied ? l->applied : ""));
@@ -257,11 +300,14 @@ static void look_at(struct follower *f, struct one *o)
                                                                 .changed = o->changed};
     const int64_t began_ms = pl_clock_mono_ms();
     const uint64_t asked = o->asked;
+    const bool all = !o->apply || !o->compare; /* after this look, all that was asked for up to `asked` is done */
+    const bool slow = o->slow;
     uint32_t random;
     bool reached;
 
     snprintf(l.name, sizeof l.name, "%s", o->name);
     snprintf(l.project, sizeof l.project, "%s", o->project);
+    l.created_us = o->created_us;
     if (l.compare)
         o->compare = false;
     else
@@ -274,15 +320,15 @@ static void look_at(struct follower *f, struct one *o)
     o->busy = false;
     o->slow = pl_clock_mono_ms() - began_ms > SLOW_MS;
     s->reload = s->reload || o->gone || l.gone ||
-                is_new(&l); /* the next reading takes it off the list, and adds git inputs of new pipelines */
+                may_have_applied(&l); /* the next reading takes it off the list, and adds git inputs of new pipelines */
     if (l.compare) {
         json_decref(o->compared);
         o->compared = TAKE_PTR(l.compared);
     }
-    if (!o->apply && !o->compare) /* all that was asked for up to `asked` is done */
+    if (all)
         o->done = asked;
     o->failures = reached ? 0 : o->failures + 1;
-    if (o->gone || o->slow) /* another thread may have to act */
+    if (o->gone || o->slow != slow) /* another thread may have to act */
         pthread_cond_broadcast(&s->wake);
     o->due_ms = o->asked > o->done || o->changed || o->hinted
                     ? 0

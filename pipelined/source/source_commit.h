@@ -17,6 +17,7 @@ struct pl_source_commit {
     const struct pl_source_addresses *addresses; /* which repositories may be inputs */
     struct pl_git_child *git;
     const char *source, *project, *url, *branch, *path; /* the source's settings */
+    int64_t created_us;                                 /* of the source */
     const char *id;                                     /* the commit */
     const char *author, *message;
     int64_t at_s;

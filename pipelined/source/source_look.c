@@ -10,16 +10,40 @@
 #include <limits.h>
 #include <stdio.h>
 
-#define LOOK_MS          60000  /* without news from pl-git: to ask for the tip and to fetch */
-#define SECRET_BYTES_MAX 32768u /* of what git uses of a secret: a request is shorter than a pipe holds */
+#define LOOK_MS          60000   /* without news from pl-git: to ask for the tip and to fetch */
+#define ASIDE            "~.git" /* ending of a copy that is to be removed; no source has such a name */
+#define SECRET_BYTES_MAX 32768u  /* of what git uses of a secret: a request is shorter than a pipe holds */
 
-void pl_source_remove_copy(const char *folder, const char *name)
+/* Removes the folder NAME + ending. */
+static void remove_tree(const char *folder, const char *name, const char *ending)
 {
     struct pl_err err = {0};
     char path[PATH_MAX];
 
-    if (snprintf(path, sizeof path, "%s/%s.git", folder, name) < (int)sizeof path && pl_io_remove_tree(path, &err) < 0)
+    if (snprintf(path, sizeof path, "%s/%s%s", folder, name, ending) < (int)sizeof path && pl_io_remove_tree(path, &err) < 0)
         pl_log_warn("source", "%s cannot be removed: %s", path, err.msg);
+}
+
+void pl_source_remove_copy(const char *folder, const char *name)
+{
+    remove_tree(folder, name, ".git");
+}
+
+void pl_source_set_copy_aside(const char *folder, const char *name)
+{
+    char path[PATH_MAX], aside[PATH_MAX];
+
+    if (snprintf(path, sizeof path, "%s/%s.git", folder, name) < (int)sizeof path &&
+        snprintf(aside, sizeof aside, "%s/%s" ASIDE, folder, name) < (int)sizeof aside && rename(path, aside) < 0 &&
+        errno != ENOENT) {
+        remove_tree(folder, name, ASIDE); /* one of a removal that was interrupted */
+        (void)rename(path, aside);
+    }
+}
+
+void pl_source_remove_aside(const char *folder, const char *name)
+{
+    remove_tree(folder, name, ASIDE);
 }
 
 /* Drops what was found, so that the look can begin again. */
@@ -146,6 +170,7 @@ static json_t *details_of(const struct pl_source_look *l, struct pl_source_commi
 static void record(struct pl_source_look *l, const char *state, const char *error, const char *applied, json_t *details)
 {
     struct pl_source_seen seen = {.name = l->name,
+                                  .created_us = l->created_us,
                                   .state = state,
                                   .error = error,
                                   .seen = pl_json_str(l->tip, "id"),
@@ -167,6 +192,7 @@ static int set_pipelines(struct pl_source_look *l, struct pl_source_commit *c, s
                                    .git = l->git,
                                    .source = l->name,
                                    .project = l->project,
+                                   .created_us = l->created_us,
                                    .url = pl_json_str(l->settings, "git"),
                                    .branch = pl_json_str(l->settings, "branch"),
                                    .path = pl_json_str(l->settings, "path"),
@@ -189,13 +215,18 @@ static int apply(struct pl_source_look *l)
     json_t *details;
     int r = set_pipelines(l, &c, &done, &err);
 
-    if (r == PL_ECANCELED || r == PL_ESTOPPING) { /* the daemon stops: the next start looks again */
+    if (r == PL_ECANCELED || r == PL_ESTOPPING || done.outdated) { /* the next start, or the next look, does it */
         pl_source_commit_finish(&c);
         json_decref(done.left);
         return 0;
     }
     details = details_of(l, &c, r == 0 ? &done : NULL);
-    record(l, r < 0 ? "invalid" : "following", r < 0 ? err.msg : "", r < 0 ? "" : c.id, details);
+    /* what may go away by itself is no fault of the commit */
+    record(l,
+           r == 0                      ? "following"
+           : pl_err_info(r)->retryable ? "unreachable"
+                                       : "invalid",
+           r < 0 ? err.msg : "", r < 0 ? "" : c.id, details);
     if (r < 0 && !pl_streq(err.msg, l->error))
         pl_log_warn("source", "source %s: commit %.12s changes nothing: %s", l->name, c.id, err.msg);
     else if (r == 0)

@@ -14,6 +14,7 @@ struct pl_source_look {
     const char *folder; /* of the copies */
     struct pl_git_child *git;
     char name[2 * PL_NAME_MAX_BYTES + 2], project[PL_NAME_MAX_BYTES + 1]; /* `name` is also that of the copy */
+    int64_t created_us;                                                   /* of the source */
     json_t *settings;
     bool asked;   /* it was asked for, not only due */
     bool afresh;  /* read the commit again even if it is applied: the settings changed, or a look was asked for */
@@ -38,5 +39,8 @@ int pl_source_look_tip(struct pl_source_look *l, const char *have, struct pl_err
 /* Removes a damaged copy, and drops what was found, so that the look can begin again. */
 void pl_source_look_afresh(struct pl_source_look *l);
 
-/* Removes the copy of a source's repository from the folder of the copies. */
+/* Removes the copy of a repository from the folder of the copies. */
 void pl_source_remove_copy(const char *folder, const char *name);
+/* The same in two steps: the first gives the copy another name, and is quick; the second removes it. */
+void pl_source_set_copy_aside(const char *folder, const char *name);
+void pl_source_remove_aside(const char *folder, const char *name);

@@ -119,7 +119,8 @@ int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_source_seen *a = arg;
     _cleanup_free_ char *details = a->details ? pl_json_text(a->details, JSON_COMPACT) : strdup("");
     int64_t there = 0, same = 0;
-    int r = pl_sql_int(pl_tx_conn(tx), err, &there, "SELECT count(*) FROM source WHERE name = ?", "s", a->name);
+    int r = pl_sql_int(pl_tx_conn(tx), err, &there, "SELECT count(*) FROM source WHERE name = ? AND created_us = ?", "si",
+                       a->name, a->created_us);
 
     if (r < 0 || there == 0 || !details)
         return r < 0 || there == 0 ? r : pl_err_nomem(err);
@@ -286,16 +287,21 @@ static int delete_outputs(struct pl_tx *tx, const struct pl_source_apply *a, con
 
 /* ---- the transaction ---- */
 
-/* Checks that the source still is to be followed, for the same project. */
-static int check_followed(struct pl_tx *tx, const struct pl_source_apply *a, struct pl_err *err)
+/* Checks that the source still is to be followed, with the settings with which the commit was read: with others it may have
+ * another commit, and what is in no file of this one may be in one of that. */
+static int check_followed(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err *err)
 {
     int64_t n = 0;
     int r = pl_sql_int(pl_tx_conn(tx), err, &n,
-                       "SELECT count(*) FROM source WHERE name = ? AND project = ?"
-                       " AND (? OR NOT coalesce(json_extract(spec, '$.paused'), 0))",
-                       "ssi", a->name, a->project, (int64_t)a->asked);
+                       "SELECT count(*) FROM source WHERE name = ?1 AND project = ?2 AND created_us = ?3"
+                       " AND json_extract(spec, '$.git') = ?4 AND json_extract(spec, '$.branch') = ?5"
+                       " AND json_extract(spec, '$.path') = ?6 AND (?7 OR NOT coalesce(json_extract(spec, '$.paused'), 0))",
+                       "ssisssi", a->name, a->project, a->created_us, a->git, a->branch, a->path, (int64_t)a->asked);
 
-    return r < 0 || n ? r : pl_err_set(err, PL_ECONFLICT, "source \"%s\" was deleted or paused meanwhile", a->name);
+    a->outdated = r == 0 && n == 0;
+    return r < 0 || n ? r
+                      : pl_err_set(err, PL_ECONFLICT,
+                                   "source \"%s\" changed during the look: its new settings are looked at next", a->name);
 }
 
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)

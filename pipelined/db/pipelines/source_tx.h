@@ -27,6 +27,7 @@ int pl_tx_source_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* What a look at a source found. */
 struct pl_source_seen {
     const char *name;
+    int64_t created_us;         /* of the source: an earlier one of the same name is another */
     const char *state;          /* "following", "invalid", "unreachable" */
     const char *error;          /* "" = none */
     const char *seen, *applied; /* commits, 40 or 64 hex digits; "" = unchanged */
@@ -62,20 +63,23 @@ const char *pl_source_prune_name(enum pl_source_prune prune);
 /* A commit of a source on its way to the pipelines. */
 struct pl_source_apply {
     const char *name, *project, *commit; /* the source, its project, and the commit with its full id */
+    int64_t created_us;                  /* of the source */
+    const char *git, *branch, *path;     /* its settings when the commit was read */
     bool asked;                          /* the look was asked for: a paused source is no error */
     /* one for each spec file, prepared; a pipeline comes after those whose outputs it reads */
     struct pl_pipeline_args **pipelines;
     size_t n;
     bool dry_run; /* returns PL_ECANCELED after all checks */
     /* out: */
+    bool outdated; /* the source changed meanwhile */
     size_t failed; /* index of the pipeline that an error is about; `n` = of none */
     char run[PL_ID_HEX + 1];
     json_t *left;               /* names of pipelines that the source had set, and that no file has now; new reference */
     enum pl_source_prune prune; /* what was done with them */
 };
 /* Sets all pipelines of a commit, or none, and does with those that no file has any more what the source's setting `prune`
- * says. Those that were detached from the source are left alone (args.skipped). arg: struct pl_source_apply. PL_ECONFLICT:
- * the source was deleted or paused meanwhile; PL_EINUSE: a pipeline of another source, or set by hand, reads the outputs of
+ * says. Those that were detached from the source are left alone (args.skipped). arg: struct pl_source_apply. PL_ECONFLICT
+ * with `outdated`: the source was deleted, paused or given other settings meanwhile; PL_EINUSE: a pipeline of another source, or set by hand, reads the outputs of
  * one to delete; errors of pl_tx_pipeline_set. */
 PL_MUST_CHECK
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err);
