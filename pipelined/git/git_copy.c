@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #define TIP                   "refs/pipelined/tip"
+#define PREVIEW               "refs/pipelined/preview"
 #define HEADS                 "refs/heads/"
 #define LFS_POINTER           "version https://git-lfs.github.com/spec/"
 #define LFS_POINTER_BYTES_MAX 1024u
@@ -46,6 +47,7 @@ static int clean(const char *dir, struct pl_err *err)
 {
     int r = remove_files(dir, "refs/pipelined", "tip.lock", err);
 
+    r = r < 0 ? r : remove_files(dir, "refs/pipelined", "preview.lock", err);
     r = r < 0 ? r : remove_files(dir, "objects/pack", "pack_git2_", err);
     return r < 0 ? r : remove_files(dir, ".", "packed-refs.lock", err);
 }
@@ -150,12 +152,48 @@ int pl_git_copy_look(git_repository *copy, const struct pl_git_branch *branch, s
     r = find_tip(remote, branch->name, name, &tip, err);
     if (r == 0 && git_repository_odb(&odb, copy) < 0)
         r = pl_git_damaged(err, "cannot open the copy of the repository");
-    snprintf(spec, sizeof spec, "+%s:%s", name, TIP);
+    snprintf(spec, sizeof spec, "+%s:%s", name, branch->preview ? PREVIEW : TIP);
     if (r == 0 && !git_odb_exists(odb, &tip))
         r = pl_git_remote_fetch(remote, spec, err);
     git_odb_free(odb);
     pl_git_remote_destroy(remote);
     return r < 0 ? r : read_commit(copy, &tip, branch->have, ret, err);
+}
+
+int pl_git_copy_branches(git_repository *copy, const struct pl_git_branch *where, struct pl_git_network *network,
+                         int (*branch)(const char *name, const char *id, struct pl_err *err), bool *ret_more,
+                         char ret_head[PL_GIT_BRANCH_BYTES + 1], struct pl_err *err)
+{
+    struct pl_git_remote *remote = NULL;
+    const git_remote_head **heads = NULL;
+    char id[GIT_OID_HEXSZ + 1];
+    size_t n = 0, told = 0;
+    int r = pl_git_remote_connect(copy, where->url, network, &where->secret, &remote, err);
+
+    *ret_head = '\0';
+    *ret_more = false;
+    r = r < 0 ? r : pl_git_remote_list(remote, &heads, &n, err);
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        const char *name = heads[i]->name, *head = heads[i]->symref_target;
+
+        if (strcmp(name, "HEAD") == 0 && head && strncmp(head, HEADS, sizeof HEADS - 1) == 0)
+            snprintf(ret_head, PL_GIT_BRANCH_BYTES + 1, "%s", head + sizeof HEADS - 1);
+        if (strncmp(name, HEADS, sizeof HEADS - 1) != 0)
+            continue;
+        name += sizeof HEADS - 1;
+        if (strlen(name) > PL_GIT_BRANCH_BYTES || !pl_utf8_ok(name, strlen(name)) ||
+            git_reference_is_valid_name(heads[i]->name) != 1)
+            continue;
+        if (told == PL_GIT_BRANCHES_MAX) {
+            *ret_more = true;
+            break;
+        }
+        git_oid_tostr(id, sizeof id, &heads[i]->oid);
+        r = branch(name, id, err);
+        told++;
+    }
+    pl_git_remote_destroy(remote);
+    return r;
 }
 
 /* ---- files ---- */

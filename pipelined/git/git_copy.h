@@ -8,6 +8,8 @@
 #define PL_GIT_DEPTH_MAX      256u           /* folders in folders */
 #define PL_GIT_ENTRIES_MAX    300000u        /* files and folders that one reading looks at */
 #define PL_GIT_MESSAGE_BYTES  4096u
+#define PL_GIT_BRANCHES_MAX   500u /* listed of one repository */
+#define PL_GIT_BRANCH_BYTES   200u /* longer names are left out */
 
 /* A commit. */
 struct pl_git_commit {
@@ -27,6 +29,7 @@ int pl_git_copy_open(const char *dir, git_repository **ret, struct pl_err *err);
 struct pl_git_branch {
     const char *url, *name; /* name "" = the repository's default branch */
     const char *have;       /* the tip that was seen before, "" = none */
+    bool preview; /* not the branch that the copy is of: it is fetched beside that one, in place of the last such branch */
     struct pl_git_secret secret;
 };
 
@@ -35,6 +38,13 @@ struct pl_git_branch {
 PL_MUST_CHECK
 int pl_git_copy_look(git_repository *copy, const struct pl_git_branch *branch, struct pl_git_network *network,
                      struct pl_git_commit *ret, struct pl_err *err);
+
+/* Asks the repository for its branches, and calls `branch` for each one, at most PL_GIT_BRANCHES_MAX. `*ret_more`: it has more;
+ * `ret_head`: receives the name of the default branch, "" = none. Of `where` only url and secret count. Errors as above. */
+PL_MUST_CHECK
+int pl_git_copy_branches(git_repository *copy, const struct pl_git_branch *where, struct pl_git_network *network,
+                         int (*branch)(const char *name, const char *id, struct pl_err *err), bool *ret_more,
+                         char ret_head[PL_GIT_BRANCH_BYTES + 1], struct pl_err *err);
 
 enum pl_git_kind { PL_GIT_FILE, PL_GIT_EXEC, PL_GIT_LINK };
 

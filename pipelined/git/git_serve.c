@@ -55,17 +55,30 @@ static void on_progress(size_t n)
     (void)fflush(stdout); /* if the daemon is gone, the answer fails */
 }
 
+/* Reads where a repository is, and the credentials for it. */
+static int read_where(json_t *request, struct pl_git_branch *ret, struct pl_err *err)
+{
+    struct pl_git_secret *secret = &ret->secret;
+
+    *ret = (struct pl_git_branch){.name = "", .have = "", .secret = {"", "", "", "", ""}};
+    if (json_unpack(request, "{s:s, s:{s?s, s?s, s?s, s?s, s?s}}", "url", &ret->url, "secret", "username", &secret->username,
+                    "password", &secret->password, "ssh_key", &secret->ssh_key, "passphrase", &secret->passphrase, "known_hosts",
+                    &secret->known_hosts) < 0)
+        return pl_err_set(err, PL_EINVAL, "url and secret are expected");
+    return 0;
+}
+
 static int look(struct server *s, git_repository *copy, json_t *request, struct pl_err *err)
 {
-    struct pl_git_branch branch = {.secret = {"", "", "", "", ""}};
-    struct pl_git_secret *secret = &branch.secret;
+    struct pl_git_branch branch;
     struct pl_git_commit commit;
-    int r;
+    int preview = 0, r = read_where(request, &branch, err);
 
-    if (json_unpack(request, "{s:s, s:s, s:s, s:{s?s, s?s, s?s, s?s, s?s}}", "url", &branch.url, "branch", &branch.name, "have",
-                    &branch.have, "secret", "username", &secret->username, "password", &secret->password, "ssh_key",
-                    &secret->ssh_key, "passphrase", &secret->passphrase, "known_hosts", &secret->known_hosts) < 0)
-        return pl_err_set(err, PL_EINVAL, "look: url, branch, have and secret are expected");
+    if (r == 0 && json_unpack(request, "{s:s, s:s, s?b}", "branch", &branch.name, "have", &branch.have, "preview", &preview) < 0)
+        r = pl_err_set(err, PL_EINVAL, "look: branch and have are expected");
+    if (r < 0)
+        return r;
+    branch.preview = preview;
     r = pl_git_copy_look(copy, &branch, &s->network, &commit, err);
     if (r == 0)
         r = print(json_pack("{s:s, s:s, s:s, s:I, s:b}", "id", commit.id, "author", commit.author, "message", commit.message,
@@ -73,6 +86,22 @@ static int look(struct server *s, git_repository *copy, json_t *request, struct 
                   err);
     pl_git_commit_finish(&commit);
     return r;
+}
+
+static int print_branch(const char *name, const char *id, struct pl_err *err)
+{
+    return print(json_pack("{s:s, s:s}", "branch", name, "id", id), err);
+}
+
+static int list_branches(struct server *s, git_repository *copy, json_t *request, struct pl_err *err)
+{
+    char head[PL_GIT_BRANCH_BYTES + 1];
+    struct pl_git_branch where;
+    bool more = false;
+    int r = read_where(request, &where, err);
+
+    r = r < 0 ? r : pl_git_copy_branches(copy, &where, &s->network, print_branch, &more, head, err);
+    return r < 0 ? r : print(json_pack("{s:b, s:b, s:s}", "done", 1, "more", (int)more, "head", pl_utf8_clean(head)), err);
 }
 
 static int read_files(git_repository *copy, json_t *request, struct pl_err *err)
@@ -141,9 +170,11 @@ static int answer(struct server *s, json_t *request, struct pl_err *err)
         r = pl_err_set(err, PL_EINVAL, "the folder's path is too long");
     r = r < 0 ? r : pl_git_copy_open(path, &copy, err);
     if (r == 0)
-        r = pl_streq(what, "look")   ? look(s, copy, request, err)
-            : pl_streq(what, "read") ? read_files(copy, request, err)
-                                     : pl_err_set(err, PL_EINVAL, "\"do\": \"%s\"; \"look\" or \"read\" is expected", what);
+        r = pl_streq(what, "look")       ? look(s, copy, request, err)
+            : pl_streq(what, "branches") ? list_branches(s, copy, request, err)
+            : pl_streq(what, "read")
+                ? read_files(copy, request, err)
+                : pl_err_set(err, PL_EINVAL, "\"do\": \"%s\"; \"look\", \"branches\" or \"read\" is expected", what);
     git_repository_free(copy);
     return r;
 }

@@ -8,11 +8,15 @@
  *
  * Each request is one line of JSON on standard input, each answer lines of JSON on standard output:
  *
- *   {"do": "look", "copy", "url", "branch", "have", "secret": {"username"?, "password"?, "ssh_key"?, "passphrase"?, "known_hosts"?}}
+ *   {"do": "look", "copy", "url", "branch", "have", "preview"?: true, "secret": {"username"?, "password"?, "ssh_key"?, "passphrase"?, "known_hosts"?}}
  *     → {"progress": true} for each 512 KiB of a pack, and some of its messages; {"id", "author", "message", "at", "forced"}
+ *     `preview`: another branch than the one that the copy is of, which is fetched beside it
+ *   {"do": "branches", "copy", "url", "secret"}
+ *     → {"branch", "id"} for each branch, at most PL_GIT_BRANCHES_MAX; {"done": true, "more", "head"}. `more`: there are more of them;
+ *       `head`: the default branch, "" = none. Of other references, such as those of forks, nothing is told.
  *   {"do": "read", "copy", "commit", "folder", "glob"?, "files": [GLOB…], "ignore", "n_max", "len_max"}
  *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
- *   either → {"error": number of the code, "message"}
+ *   each →  {"error": number of the code, "message"}
  *
  * `copy` is a name below FOLDER, NAME or NAME.NAME. The process ends when its input does. It can write only below FOLDER and read only FOLDER,
  * the READABLE folders and what programs need (certificates, name service), where the kernel has Landlock; its memory and
