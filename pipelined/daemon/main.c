@@ -8,7 +8,7 @@
  *   the daemon admits them  api/{access, server, data_routes, run_routes, transfer}, s3gateway/{gateway, formats}
  *   it keeps them           storage/{store, tree, tree_edit, object, s3, http}, storage/dataset/commit
  *   it records them         db/{tx, writer, open_commits, pipelines, stage_log}, storage/dataset/log
- *   a spec says what runs   spec, text, policy, source, notify, git
+ *   a spec says what runs   spec, text, policy, source, forge, notify, git
  *   the daemon decides      plan, sched, engine
  *   workers start           exec, exec/{local, kubernetes}, kube/{client, watch, pod, pod_state, nodes}
  *   a worker computes       agent/{worker, connection, inputs, command, sandbox, runner, outputs}, net/agent_protocol
