@@ -581,8 +581,11 @@ static int start_s3(struct daemon *d, struct pl_err *err)
 static int start_sources(struct daemon *d, struct pl_err *err)
 {
     const struct pl_engine_ops *engine = pl_engine_api_ops();
-    const struct pl_sources_config c = {
-        .host = &d->pipelines, .data_dir = d->config->data, .local_folders = d->config->git_local, .outbound = d->outbound};
+    const struct pl_sources_config c = {.host = &d->pipelines,
+                                        .data_dir = d->config->data,
+                                        .local_folders = d->config->git_local,
+                                        .outbound = d->outbound,
+                                        .public_url = d->config->public_url};
     const bool local = pl_streq(d->config->executor, "local");
 
     d->pipelines =

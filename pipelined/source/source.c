@@ -66,6 +66,7 @@ struct pl_sources {
     struct follower followers[FOLLOWERS];
     unsigned n_followers; /* threads that were started */
     struct pl_webhook_keys *hooks;
+    struct pl_status_poster *poster;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct one *list;
@@ -277,6 +278,11 @@ int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool up
     return r;
 }
 
+int pl_sources_check_status(const struct pl_sources *s, const json_t *settings, struct pl_err *err)
+{
+    return pl_status_poster_check(s->addresses.outbound, settings, err);
+}
+
 /* ---- the threads ---- */
 
 static bool may_have_applied(const struct pl_source_look *l)
@@ -293,6 +299,7 @@ static void look_at(struct follower *f, struct one *o)
                                                                 .addresses = &s->addresses,
                                                                 .folder = s->folder,
                                                                 .git = f->git,
+                                                                .poster = s->poster,
                                                                 .settings = json_deep_copy(o->settings),
                                                                 .compare = o->compare && !o->apply,
                                                                 .asked = o->apply || o->compare,
@@ -579,6 +586,7 @@ static void sources_free(struct pl_sources *s)
         pl_git_child_destroy(s->followers[i].git);
     pl_source_addresses_finish(&s->addresses);
     pl_webhook_keys_destroy(s->hooks);
+    pl_status_poster_destroy(s->poster);
     free(s->program);
     free(s->rules);
     free(s->folder);
@@ -630,6 +638,7 @@ int pl_sources_start(const struct pl_sources_config *config, struct pl_sources *
     r = prepare(s, config, err);
     r = r < 0 ? r : pl_io_mkdirs(s->folder, 0700, err);
     r = r < 0 ? r : pl_webhook_keys_create(&s->hooks, err);
+    r = r < 0 ? r : pl_status_poster_create(config->outbound, config->public_url, &s->poster, err);
     r = r < 0 ? r : start_followers(s, err);
     if (r < 0) {
         pl_sources_destroy(s);
@@ -649,6 +658,8 @@ void pl_sources_drain(struct pl_sources *s)
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < s->n_followers; i++)
         pl_git_child_cancel(s->followers[i].git);
+    if (s->poster)
+        pl_status_poster_cancel(s->poster);
 }
 
 bool pl_sources_drained(struct pl_sources *s, int64_t ms)

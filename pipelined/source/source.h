@@ -5,7 +5,7 @@
  *
  * In:      Sources and git inputs of the database; repositories.
  * Out:     Pipeline versions that name their commit; commits of git inputs; the state of each.
- * Uses:    db/{pipelines, tx, writer}, policy, spec, text,
+ * Uses:    db/{pipelines, tx, writer}, forge, policy, spec, text,
  *          storage/{base, http, pack, store, system, tree}, storage/dataset/{commit, file}
  * Threads: A few of its own, which look at sources side by side; each starts pl-git while a source is due.
  *
@@ -19,6 +19,7 @@
  *   source_address   which repositories a source may follow
  *   source_commit    the specs and code folders of a commit, prepared for one transaction
  *   source_look      a look at a source: the tip, and what a new commit there sets
+ *   source_preview   what the specs of other branches would change
  *   source_schedule  when a source is looked at next
  *   source_settings  checks the settings of a source
  *   webhook_signature  whether a webhook is signed with a secret */
@@ -27,6 +28,7 @@
 #pragma once
 
 #include "pipelined/db/pipelines/pipeline_draft.h"
+#include "pipelined/forge/status_poster.h"
 #include "storage/http/outbound.h"
 
 struct pl_sources_config {
@@ -35,6 +37,7 @@ struct pl_sources_config {
     /* folders below which local repositories may lie, separated by commas; "" = none */
     const char *local_folders;
     const struct pl_outbound *outbound; /* servers that may be connected to; must outlive the sources */
+    const char *public_url;             /* URL of the daemon's page, which statuses of commits link to; "" = none */
     const char *program;                /* pl-git; NULL = the one beside this program */
 };
 
@@ -53,11 +56,15 @@ bool pl_sources_drained(struct pl_sources *s, int64_t ms);
 /* Waits for the end of the threads and frees the sources. NULL is allowed. Returns NULL. */
 struct pl_sources *pl_sources_destroy(struct pl_sources *s);
 
-/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, prune?, hook_secret?, paused?}, and returns them in
- * their normal form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: the
+/* Checks the settings of a source, {git, branch?, path?, interval?, secret?, prune?, hook_secret?, status?, preview?, paused?}, and
+ * returns them in their normal form, with all defaults unless `update`. PL_EINVAL: the message and field name the setting. PL_EFORBIDDEN: the
  * daemon's settings exclude the repository. */
 PL_MUST_CHECK
 int pl_sources_check(const struct pl_sources *s, const json_t *settings, bool update, json_t **ret, struct pl_err *err);
+/* Checks complete settings: whether statuses of commits can be sent, if the setting `status` says so. PL_EINVAL, PL_EFORBIDDEN; the
+ * errors have the field. */
+PL_MUST_CHECK
+int pl_sources_check_status(const struct pl_sources *s, const json_t *settings, struct pl_err *err);
 /* Says that a source, or a repo with the option `git`, was created, changed or deleted: it is read again and looked at soon. */
 void pl_sources_changed(struct pl_sources *s);
 /* Takes a webhook (webhooks.h): if it is signed with the secret that the source names, the source is looked at soon, unless it

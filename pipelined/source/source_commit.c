@@ -480,6 +480,18 @@ json_t *pl_source_commit_changes(struct pl_source_commit *c)
     return list;
 }
 
+void pl_source_commit_count(const struct pl_source_commit *c, size_t *ret_set, size_t *ret_changed, size_t *ret_started)
+{
+    *ret_set = *ret_changed = *ret_started = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct pl_pipeline_args *args = &c->drafts[i].draft.args;
+
+        *ret_set += !args->skipped;
+        *ret_changed += args->changed;
+        *ret_started += args->restarted;
+    }
+}
+
 json_t *pl_source_commit_left(const struct pl_source_apply *done, const char *name)
 {
     switch (done->prune) {

@@ -44,6 +44,8 @@ PL_MUST_CHECK
 int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *ret, struct pl_err *err);
 /* After a dry run, returns what applying would do, [{"pipeline", "path", "change", "stages"}], a new reference. */
 json_t *pl_source_commit_changes(struct pl_source_commit *c);
+/* After applying, counts the pipelines that the commit sets, those of them that changed or are new, and those that were started again. */
+void pl_source_commit_count(const struct pl_source_commit *c, size_t *ret_set, size_t *ret_changed, size_t *ret_started);
 /* After applying, says what was done with a pipeline of done->left; a text, a new reference. */
 json_t *pl_source_commit_left(const struct pl_source_apply *done, const char *name);
 /* After applying, returns the names of the pipelines that the commit sets, a new reference. */

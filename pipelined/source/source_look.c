@@ -1,7 +1,7 @@
 /* source_look: asks pl-git for the tip, reads what the look before recorded, and applies the commit if it is new. */
 #include "pipelined/source/source_look.h"
 
-#include "pipelined/source/source_commit.h"
+#include "pipelined/source/source_preview.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/hash.h"
 #include "storage/system/io.h"
@@ -51,7 +51,10 @@ static void forget_look(struct pl_source_look *l)
 {
     json_decref(TAKE_PTR(l->tip));
     json_decref(TAKE_PTR(l->compared));
+    json_decref(TAKE_PTR(l->posted));
+    json_decref(TAKE_PTR(l->previews));
     free(TAKE_PTR(l->error));
+    free(TAKE_PTR(l->warning));
     free(TAKE_PTR(l->seen));
     free(TAKE_PTR(l->applied));
 }
@@ -67,7 +70,9 @@ static int read_state(struct pl_source_look *l, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->host->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(rd.conn, err, &rows, "SELECT seen, applied, error FROM source_state WHERE name = ?", "s", l->name);
+    _cleanup_(json_decrefp) json_t *details = NULL;
+    int r =
+        pl_sql_query(rd.conn, err, &rows, "SELECT seen, applied, error, details FROM source_state WHERE name = ?", "s", l->name);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r < 0)
@@ -75,7 +80,11 @@ static int read_state(struct pl_source_look *l, struct pl_err *err)
     l->seen = strdup(r > 0 ? pl_col_text(&rows, 0) : "");
     l->applied = strdup(r > 0 ? pl_col_text(&rows, 1) : "");
     l->error = strdup(r > 0 ? pl_col_text(&rows, 2) : "");
-    return l->error && l->seen && l->applied ? 0 : pl_err_nomem(err);
+    details = r > 0 ? pl_col_json(&rows, 3) : NULL;
+    l->posted = json_incref(json_object_get(details, "posted"));
+    l->previews = json_incref(json_object_get(details, "previews"));
+    l->warning = strdup(pl_json_str(details, "preview_warning"));
+    return l->warning && l->error && l->seen && l->applied ? 0 : pl_err_nomem(err);
 }
 
 /* Takes the keys of a secret that git uses, as texts, into `out`. A token is a password; the end of its line does not count. */
@@ -129,18 +138,28 @@ static int read_secret(struct pl_source_look *l, json_t **ret, struct pl_err *er
     return r;
 }
 
-int pl_source_look_tip(struct pl_source_look *l, const char *have, struct pl_err *err)
+int pl_source_look_ask(struct pl_source_look *l, const struct pl_source_ask *ask, struct pl_err *err)
 {
     const char *git = pl_json_str(l->settings, "git");
     json_t *secret = NULL;
     int r = pl_source_address_check(l->addresses, git, err);
 
     r = r < 0 ? r : read_secret(l, &secret, err);
-    r = r < 0 ? r
-              : pl_git_child_ask(l->git,
-                                 json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "do", "look", "copy", l->name, "url", git, "branch",
-                                           pl_json_str(l->settings, "branch"), "have", l->changed ? "" : have, "secret", secret),
-                                 LOOK_MS, err);
+    return r < 0 ? r
+                 : pl_git_child_ask(l->git,
+                                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:o}", "do", ask->what, "copy", l->name, "url", git,
+                                              "branch", ask->branch, "have", ask->have, "preview", (int)ask->preview, "secret",
+                                              secret),
+                                    LOOK_MS, err);
+}
+
+int pl_source_look_tip(struct pl_source_look *l, const char *have, struct pl_err *err)
+{
+    const struct pl_source_ask ask = {.what = "look",
+                                      .branch = pl_json_str(l->settings, "branch"),
+                                      .have = l->changed ? "" : have};
+    int r = pl_source_look_ask(l, &ask, err);
+
     r = r < 0 ? r : pl_git_child_line(l->git, &l->tip, err);
     if (r == 0 && !*pl_json_str(l->tip, "id"))
         r = pl_err_set(err, PL_EIO, "pl-git sent no answer");
@@ -161,10 +180,10 @@ static json_t *details_of(const struct pl_source_look *l, struct pl_source_commi
     }
     if (json_is_true(json_object_get(l->tip, "forced")))
         json_array_append_new(warnings, json_sprintf("the branch was rewritten: commit %.12s is not in its history", l->seen));
-    return json_pack("{s:s%, s:s, s:I, s:o*, s:o, s:O*}", "subject", message, strcspn(message, "\n"), "author",
+    return json_pack("{s:s%, s:s, s:I, s:o*, s:o, s:O*, s:O*}", "subject", message, strcspn(message, "\n"), "author",
                      pl_json_str(l->tip, "author"), "at", json_integer_value(json_object_get(l->tip, "at")) * 1000000,
                      "pipelines", done ? pl_source_commit_names(c) : NULL, "warnings", warnings, "errors",
-                     done ? NULL : c->errors);
+                     done ? NULL : c->errors, "posted", l->posted);
 }
 
 static void record(struct pl_source_look *l, const char *state, const char *error, const char *applied, json_t *details)
@@ -182,8 +201,8 @@ static void record(struct pl_source_look *l, const char *state, const char *erro
         pl_log_warn("source", "source %s: its state cannot be recorded: %s", l->name, err.msg);
 }
 
-/* Reads the specs of the tip's commit and sets their pipelines, or with l->compare finds out what that would change. */
-static int set_pipelines(struct pl_source_look *l, struct pl_source_commit *c, struct pl_source_apply *done, struct pl_err *err)
+int pl_source_look_set(struct pl_source_look *l, const json_t *tip, bool dry_run, struct pl_source_commit *c,
+                       struct pl_source_apply *done, struct pl_err *err)
 {
     int r;
 
@@ -196,14 +215,92 @@ static int set_pipelines(struct pl_source_look *l, struct pl_source_commit *c, s
                                    .url = pl_json_str(l->settings, "git"),
                                    .branch = pl_json_str(l->settings, "branch"),
                                    .path = pl_json_str(l->settings, "path"),
-                                   .id = pl_json_str(l->tip, "id"),
-                                   .author = pl_json_str(l->tip, "author"),
-                                   .message = pl_json_str(l->tip, "message"),
-                                   .at_s = json_integer_value(json_object_get(l->tip, "at")),
-                                   .dry_run = l->compare,
+                                   .id = pl_json_str(tip, "id"),
+                                   .author = pl_json_str(tip, "author"),
+                                   .message = pl_json_str(tip, "message"),
+                                   .at_s = json_integer_value(json_object_get(tip, "at")),
+                                   .dry_run = dry_run,
                                    .asked = l->asked};
     r = pl_source_commit_read(c, err);
     return r < 0 ? r : pl_source_commit_apply(c, done, err);
+}
+
+bool pl_source_look_blames(int code)
+{
+    switch (code) {
+    case PL_ECORRUPT:
+    case PL_EIO:
+    case PL_ENOMEM:
+    case PL_ENOSPC:
+    case PL_EBUSY:
+    case PL_ENET:
+    case PL_ETIMEOUT:
+    case PL_ECANCELED:
+    case PL_ESTOPPING:
+    case PL_EUNAVAILABLE:
+    case PL_ECONFLICT: /* the source was deleted or paused meanwhile */
+    case PL_EFENCED:
+        return false;
+    default:
+        return code < 0;
+    }
+}
+
+/* ---- the status of the commit ---- */
+
+/* Replaces l->posted by the note of what the source says of the tip's commit. A look that changes nothing says nothing new. */
+static void note_status(struct pl_source_look *l, const struct pl_source_commit *c, int r, const char *error)
+{
+    const bool said = pl_streq(pl_json_str(l->posted, "commit"), c->id) && pl_streq(pl_json_str(l->posted, "state"), "success");
+    size_t set, changed, started;
+    char text[128];
+    json_t *note;
+    int n;
+
+    if (pl_streq(pl_json_str(l->settings, "status"), "off") || !*pl_json_str(l->settings, "status")) {
+        json_decref(TAKE_PTR(l->posted));
+        return;
+    }
+    pl_source_commit_count(c, &set, &changed, &started);
+    if (r < 0 ? !pl_source_look_blames(r) : said && !changed && !started)
+        return;
+    n = snprintf(text, sizeof text, "%zu pipeline%s set", set, set == 1 ? "" : "s");
+    if (changed)
+        n += snprintf(text + n, sizeof text - (size_t)n, ", %zu changed", changed);
+    if (started)
+        snprintf(text + n, sizeof text - (size_t)n, ", %zu started", started);
+    note = pl_status_note(c->id, r == 0, r < 0 ? error : text, l->posted);
+    if (note) {
+        json_decref(l->posted);
+        l->posted = note;
+    }
+}
+
+/* Sends the status that l->posted notes, if it is due, and records the outcome. */
+static void post_status(struct pl_source_look *l)
+{
+    char context[sizeof l->name + 24];
+    const struct pl_status_source source = {.poster = l->poster,
+                                            .secrets = l->host->secrets,
+                                            .self = l->host->engine,
+                                            .project = l->project,
+                                            .context = context,
+                                            .settings = l->settings,
+                                            .now = l->asked || l->changed};
+    struct pl_source_told told = {.name = l->name, .posted = l->posted};
+    struct pl_err err = {0}, why = {0};
+    const bool failed_before = json_object_get(l->posted, "error") != NULL;
+    int r;
+
+    snprintf(context, sizeof context, "pipelined/%s", l->name);
+    r = l->posted ? pl_status_post(&source, l->posted, &err) : 0;
+    if (r == 0 || r == PL_ECANCELED)
+        return;
+    if (r < 0 && !failed_before)
+        pl_log_warn("source", "source %s: the status of commit %.12s could not be posted: %s", l->name,
+                    pl_json_str(l->posted, "commit"), err.msg);
+    if (pl_db_run(l->host->db, PL_TX_UNLOGGED, pl_tx_source_told, &told, &why) < 0)
+        pl_log_warn("source", "source %s: what was posted cannot be recorded: %s", l->name, why.msg);
 }
 
 /* Sets the pipelines of the tip's commit, and records the outcome. */
@@ -213,13 +310,14 @@ static int apply(struct pl_source_look *l)
     struct pl_source_commit c;
     struct pl_err err = {0};
     json_t *details;
-    int r = set_pipelines(l, &c, &done, &err);
+    int r = pl_source_look_set(l, l->tip, false, &c, &done, &err);
 
     if (r == PL_ECANCELED || r == PL_ESTOPPING || done.outdated) { /* the next start, or the next look, does it */
         pl_source_commit_finish(&c);
         json_decref(done.left);
-        return 0;
+        return PL_ECANCELED;
     }
+    note_status(l, &c, r, err.msg);
     details = details_of(l, &c, r == 0 ? &done : NULL);
     /* what may go away by itself is no fault of the commit */
     record(l,
@@ -243,7 +341,7 @@ static int compare(struct pl_source_look *l, int r, struct pl_err *err)
     struct pl_source_apply done = {0};
     struct pl_source_commit c = {0};
 
-    r = r < 0 ? r : set_pipelines(l, &c, &done, err);
+    r = r < 0 ? r : pl_source_look_set(l, l->tip, true, &c, &done, err);
     l->compared = json_pack("{s:s, s:s, s:s, s:o, s:O*, s:O*, s:O*}", "prune", pl_source_prune_name(done.prune), "commit",
                             pl_json_str(l->tip, "id"), "error", r < 0 ? err->msg : "", "pipelines",
                             r < 0 ? json_array() : pl_source_commit_changes(&c), "left", done.left, "warnings", c.warnings,
@@ -270,11 +368,17 @@ static int look_once(struct pl_source_look *l)
             pl_log_warn("source", "source %s: %s", l->name, err.msg);
         return r;
     }
-    if (!l->afresh && pl_streq(pl_json_str(l->tip, "id"), l->applied) && pl_streq(l->seen, l->applied)) {
+    if (!l->afresh && pl_streq(pl_json_str(l->tip, "id"), l->applied) && pl_streq(l->seen, l->applied))
         record(l, "following", "", "", NULL); /* nothing new */
+    else
+        r = apply(l);
+    if (r == PL_ECANCELED)
         return 0;
-    }
-    return apply(l);
+    if (r == PL_ECORRUPT)
+        return r; /* it is fetched anew */
+    post_status(l);
+    pl_source_preview(l);
+    return r;
 }
 
 void pl_source_look_afresh(struct pl_source_look *l)

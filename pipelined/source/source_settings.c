@@ -1,6 +1,7 @@
 /* source_settings: one row a setting. */
 #include "pipelined/source/source_settings.h"
 
+#include "pipelined/forge/commit_status.h"
 #include "pipelined/policy/project_secret.h"
 #include "pipelined/source/source_schedule.h"
 #include "pipelined/text/git_address.h"
@@ -66,6 +67,13 @@ static int check_hook_secret(const char *text, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "hook_secret") : 0;
 }
 
+static int check_status(const char *text, struct pl_err *err)
+{
+    enum pl_status_kind kind;
+
+    return pl_status_kind_parse(*text ? text : "?", &kind, err);
+}
+
 static const struct setting {
     const char *name, *fallback; /* NULL = the setting is required */
     int (*check)(const char *text, struct pl_err *err);
@@ -77,7 +85,9 @@ static const struct setting {
     {"secret", "", check_secret},
     {"prune", "off", check_prune},
     {"hook_secret", "", check_hook_secret},
+    {"status", "off", check_status},
 };
+static const char *const switches[] = {"preview", "paused"}; /* false if not given */
 
 /* Checks one setting and adds it to `out`. */
 static int take_text(const struct setting *row, const json_t *settings, bool update, json_t *out, struct pl_err *err)
@@ -98,15 +108,15 @@ static int take_text(const struct setting *row, const json_t *settings, bool upd
     return json_object_set_new(out, row->name, json_string(text)) < 0 ? pl_err_nomem(err) : 0;
 }
 
-static int take_paused(const json_t *settings, bool update, json_t *out, struct pl_err *err)
+static int take_switch(const char *name, const json_t *settings, bool update, json_t *out, struct pl_err *err)
 {
-    const json_t *value = json_object_get(settings, "paused");
+    const json_t *value = json_object_get(settings, name);
 
     if (!value && update)
         return 0;
     if (value && !json_is_boolean(value))
-        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "paused: true or false is expected"), "paused");
-    return json_object_set_new(out, "paused", json_boolean(json_is_true(value))) < 0 ? pl_err_nomem(err) : 0;
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s: true or false is expected", name), name);
+    return json_object_set_new(out, name, json_boolean(json_is_true(value))) < 0 ? pl_err_nomem(err) : 0;
 }
 
 static int refuse_unknown(const json_t *settings, struct pl_err *err)
@@ -116,16 +126,18 @@ static int refuse_unknown(const json_t *settings, struct pl_err *err)
 
     json_object_foreach((json_t *)settings, key, value)
     {
-        bool known = strcmp(key, "paused") == 0;
+        bool known = false;
 
+        for (size_t i = 0; i < PL_ARRAY_SIZE(switches); i++)
+            known = known || strcmp(key, switches[i]) == 0;
         for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++)
             known = known || strcmp(key, rows[i].name) == 0;
         if (!known)
             return pl_err_field(
                 err,
                 pl_err_set(err, PL_EINVAL,
-                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret, prune, hook_secret "
-                           "and paused",
+                           "%.60s: a source has no such setting; it has git, branch, path, interval, secret, prune, hook_secret, "
+                           "status, preview and paused",
                            key),
                 key);
     }
@@ -141,7 +153,8 @@ int pl_source_settings_check(const json_t *settings, bool update, json_t **ret, 
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(rows); i++)
         r = take_text(&rows[i], settings, update, out, err);
-    r = r < 0 ? r : take_paused(settings, update, out, err);
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(switches); i++)
+        r = take_switch(switches[i], settings, update, out, err);
     if (r == 0)
         *ret = TAKE_PTR(out);
     return r;

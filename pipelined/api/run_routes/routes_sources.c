@@ -21,10 +21,10 @@ static json_t *hook_url(const struct pl_api *a, const char *name)
     return json_sprintf("%.*s/hooks/%s", (int)len, a->url, name);
 }
 
-/* Checks that the secret for webhooks is there. */
-static int check_hook(struct pl_api *a, const char *project, const json_t *settings, struct pl_err *err)
+/* Checks that a secret that a setting names has the key. */
+static int check_key(struct pl_api *a, const char *project, const char *field, const char *name, const char *key,
+                     struct pl_err *err)
 {
-    const char *name = pl_json_str(settings, "hook_secret");
     const struct pl_secret_op op = {.what = PL_SECRET_READ, .project = project, .name = name};
     json_t *values = NULL;
     bool there;
@@ -32,15 +32,65 @@ static int check_hook(struct pl_api *a, const char *project, const json_t *setti
 
     if (!*name || (r < 0 && r != PL_ENOTFOUND))
         return r;
-    there = json_object_get(values, PL_WEBHOOK_SECRET_KEY) != NULL;
+    there = json_object_get(values, key) != NULL;
     pl_secret_values_erase(values);
     json_decref(values);
     if (there)
         return 0;
-    r = pl_err_set(err, PL_EINVAL, "hook_secret: project \"%s\" has no secret \"%s\" with a key \"%s\"", project, name,
-                   PL_WEBHOOK_SECRET_KEY);
-    r = pl_err_field(err, r, "hook_secret");
-    return pl_err_hint(err, r, "pipelinectl create secret %s -f %s=FILE", name, PL_WEBHOOK_SECRET_KEY);
+    r = pl_err_set(err, PL_EINVAL, "%s: project \"%s\" has no secret \"%s\" with a key \"%s\"", field, project, name, key);
+    r = pl_err_field(err, r, field);
+    return pl_err_hint(err, r, "pipelinectl create secret %s -f %s=FILE", name, key);
+}
+
+/* Checks the secret for webhooks, if it is among the settings `given`, and whether statuses can be posted by the complete settings. */
+static int check_secrets(struct pl_api *a, const char *project, const json_t *given, const json_t *settings, struct pl_err *err)
+{
+    const char *status = pl_json_str(settings, "status");
+    int r = check_key(a, project, "hook_secret", pl_json_str(given, "hook_secret"), PL_WEBHOOK_SECRET_KEY, err);
+
+    if (r < 0 || !*status || pl_streq(status, "off") ||
+        !(json_object_get(given, "status") || json_object_get(given, "secret") || json_object_get(given, "git")))
+        return r;
+    r = pl_sources_check_status(a->config.sources, settings, err);
+    return r < 0 ? r : check_key(a, project, "status", pl_json_str(settings, "secret"), PL_STATUS_TOKEN_KEY, err);
+}
+
+static void add_warning(json_t *source, json_t *text)
+{
+    json_t *warnings = json_object_get(source, "warnings");
+
+    if (!warnings) {
+        warnings = json_array();
+        json_object_set_new(source, "warnings", warnings);
+    }
+    json_array_append_new(warnings, text);
+}
+
+/* Adds a warning for a status that could not be posted. */
+static void warn_unposted(json_t *source, const json_t *note)
+{
+    const char *error = pl_json_str(note, "error");
+
+    if (*error)
+        add_warning(source,
+                    json_sprintf("the status of commit %.12s could not be posted: %s", pl_json_str(note, "commit"), error));
+}
+
+/* Adds warnings about statuses and previews. */
+static void warn_all(json_t *source)
+{
+    const char *previews = pl_json_str(source, "preview_warning");
+    const json_t *one;
+    size_t i;
+
+    if (*previews)
+        add_warning(source, json_sprintf("previews: %s", previews));
+    (void)json_object_del(source, "preview_warning");
+    warn_unposted(source, json_object_get(source, "posted"));
+    json_array_foreach(json_object_get(source, "previews"), i, one)
+    {
+        warn_unposted(source, one);
+    }
 }
 
 static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
@@ -58,6 +108,7 @@ static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
         json_decref(out);
         return NULL;
     }
+    warn_all(out);
     if (*pl_json_str(settings, "hook_secret"))
         json_object_set_new(out, "hook", hook_url(a, pl_col_text(rows, 0)));
     return out;
@@ -129,7 +180,7 @@ static int create_source(struct pl_api *a, struct pl_http_request *req, json_t *
 
     r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, args.project, NULL, err);
     r = r < 0 ? r : pl_sources_check(a->config.sources, given, false, &settings, err);
-    r = r < 0 ? r : check_hook(a, args.project, settings, err);
+    r = r < 0 ? r : check_secrets(a, args.project, settings, settings, err);
     args.spec = settings;
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_set, &args, err);
     json_decref(args.after);
@@ -142,14 +193,17 @@ static int create_source(struct pl_api *a, struct pl_http_request *req, json_t *
 
 static int update_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *body = NULL, *settings = NULL, *source = NULL;
+    _cleanup_(json_decrefp) json_t *body = NULL, *settings = NULL, *source = NULL, *after = NULL;
     struct pl_source_args args = {.name = pl_http_param(req, "source"), .update = true};
     json_t *given = NULL;
     int r = pl_api_body(req, &body, err, "{s:o}", "settings", &given);
 
     r = r < 0 ? r : find_source(a, req, PL_VERB_DEFINE, &source, err);
     r = r < 0 ? r : pl_sources_check(a->config.sources, given, true, &settings, err);
-    r = r < 0 ? r : check_hook(a, pl_json_str(source, "project"), settings, err);
+    after = r < 0 ? NULL : json_copy(source);
+    if (r == 0 && (!after || json_object_update(after, settings) < 0))
+        r = pl_err_nomem(err);
+    r = r < 0 ? r : check_secrets(a, pl_json_str(source, "project"), settings, after, err);
     args.spec = settings;
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_source_set, &args, err);
     json_decref(args.after);
@@ -327,15 +381,20 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     {"SourceSettings",
-     "git:string? branch:string? path:string? interval:string? secret:string? prune:string? hook_secret:string? paused:boolean?"},
+     "git:string? branch:string? path:string? interval:string? secret:string? prune:string? hook_secret:string? status:string? "
+     "preview:boolean? paused:boolean?"},
     {"SourceCreate", "name:string project:string? settings:SourceSettings"},
     {"SourceUpdate", "settings:SourceSettings"},
     {"SourceLook", "name:string project:string? look:integer"},
     {"GitSource", "name:string project:string git:string branch:string path:string interval:string secret:string? prune:string "
-                  "hook_secret:string hook:string? paused:boolean state:string "
+                  "hook_secret:string hook:string? status:string? preview:boolean? paused:boolean state:string "
                   "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
                   "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
-                  "errors:string[]?"},
+                  "errors:string[]? posted:PostedStatus? previews:SourcePreview[]?"},
+    {"PostedStatus", "commit:string state:string text:string done:boolean error:string? tries:integer again_us:integer"},
+    {"SourcePreview",
+     "branch:string at_us:integer stale:boolean? commit:string state:string text:string done:boolean error:string? "
+     "tries:integer again_us:integer"},
     {"SourceDiff",
      "commit:string error:string prune:string pipelines:PipelineDiff[] left:string[]? warnings:string[]? errors:string[]?"},
     {"PipelineDiff", "pipeline:string path:string change:string stages:StageChange[]"},

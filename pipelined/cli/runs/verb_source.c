@@ -102,7 +102,7 @@ static int read_file(const char *file, json_t **ret, struct pl_err *err)
 /* Gathers settings from the file, and from options, which come first. */
 static int gather(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
-    static const char *const names[] = {"git", "branch", "path", "interval", "secret", "prune", "hook-secret"};
+    static const char *const names[] = {"git", "branch", "path", "interval", "secret", "prune", "hook-secret", "status"};
     const char *file = pl_cli_value(c, "file");
     json_t *settings = NULL;
     int r = file ? read_file(file, &settings, err) : 0;
@@ -113,6 +113,10 @@ static int gather(const struct pl_cli *c, json_t **ret, struct pl_err *err)
             json_object_set_new(settings, pl_streq(names[i], "hook-secret") ? "hook_secret" : names[i],
                                 json_string(pl_cli_value(c, names[i]))) < 0)
             r = pl_err_set(err, PL_EINVAL, "--%s is not UTF-8", names[i]);
+    if (r == 0 && pl_cli_flag(c, "preview") && pl_cli_flag(c, "no-preview"))
+        r = pl_err_set(err, PL_EUSAGE, "--preview and --no-preview exclude each other");
+    if (r == 0 && (pl_cli_flag(c, "preview") || pl_cli_flag(c, "no-preview")))
+        json_object_set_new(settings, "preview", json_boolean(pl_cli_flag(c, "preview")));
     if (r < 0) {
         json_decref(settings);
         return r;
@@ -169,7 +173,7 @@ static int update_source(struct pl_cli *c, struct pl_err *err)
         json_decref(settings);
         return pl_err_set(err, PL_EUSAGE,
                           "update source %s changes nothing: give --git, --branch, --path, --interval, --secret, --prune, "
-                          "--hook-secret or --file",
+                          "--hook-secret, --status, --preview, --no-preview or --file",
                           c->args[0]);
     }
     r = change(c, settings, err);
@@ -269,6 +273,28 @@ static int list_source(struct pl_cli *c, struct pl_err *err)
                         "no sources: pipelinectl create source NAME --git URL", err);
 }
 
+/* Shows a setting that is off by default. */
+static void show_setting(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *text = json_is_true(value) ? "on" : json_string_value(value);
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s", text && strcmp(text, "off") != 0 ? text : "");
+}
+
+/* Prints the previews of a source, one a line. */
+static void tell_previews(struct pl_cli *c, const json_t *source)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(pl_show_at(source, "previews"), i, one)
+    {
+        pl_show_say(c, "branch %s at %.12s %s%s\n", pl_show_text_at(one, "branch"), pl_show_text_at(one, "commit"),
+                    pl_streq(pl_show_text_at(one, "state"), "success") ? "" : "is not valid: ", pl_show_text_at(one, "text"));
+    }
+}
+
 static int inspect_source(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"source", "name", NULL},
@@ -281,6 +307,8 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
                                                {"prune", "prune", NULL},
                                                {"webhook", "hook", NULL},
                                                {"its secret", "hook_secret", NULL},
+                                               {"status", "status", show_setting},
+                                               {"preview", "preview", show_setting},
                                                {"state", "state", NULL},
                                                {"error", "error", NULL},
                                                {"errors", "errors", NULL},
@@ -296,7 +324,10 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *source = NULL;
     int r = pl_cli_call(c, "GET", path, NULL, &source, err);
 
-    return r < 0 ? r : pl_show_object(c, source, columns, PL_ARRAY_SIZE(columns), err);
+    r = r < 0 ? r : pl_show_object(c, source, columns, PL_ARRAY_SIZE(columns), err);
+    if (r == 0 && !c->json)
+        tell_previews(c, source);
+    return r;
 }
 
 static int delete_source(struct pl_cli *c, struct pl_err *err)
@@ -314,6 +345,9 @@ static const struct pl_option options[] = {
     {"secret", 0, "NAME", "secret of the project with the credentials; see docs/git.md"},
     {"prune", 0, "off|stop|delete", "what happens to pipelines whose file is gone; off if not given"},
     {"hook-secret", 0, "SECRET", "secret of the project, whose key \"hook\" signs webhooks; \"\": take none"},
+    {"status", 0, "github|gitlab|gitea|off", "tell the repository's server of each commit whether it is valid; off if not given"},
+    {"preview", 0, NULL, "say of other branches what they would change, and run nothing"},
+    {"no-preview", 0, NULL, "no longer do that"},
     {"file", 'f', "FILE", "settings as JSON: {\"name\", \"project\", \"git\", …}"},
     {0}};
 

@@ -128,17 +128,20 @@ int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
                    "SELECT count(*) FROM source_state WHERE name = ?1 AND state = ?2 AND error = ?3 AND ?4 IN ('', seen)"
                    " AND ?5 IN ('', applied)",
                    "sssss", a->name, a->state, a->error, a->seen, a->applied);
-    r = r < 0 ? r
-              : pl_sql_exec(pl_tx_conn(tx), err,
-                            "INSERT INTO source_state(name, state, error, seen, applied, details, looked_us, changed_us)"
-                            " VALUES (?1, ?2, ?3, ?4, ?5, CASE ?6 WHEN '' THEN '{}' ELSE ?6 END, ?7, ?7)"
-                            " ON CONFLICT(name) DO UPDATE SET state = ?2, error = ?3,"
-                            " seen = CASE ?4 WHEN '' THEN seen ELSE ?4 END, applied = CASE ?5 WHEN '' THEN applied ELSE ?5 END,"
-                            " details = CASE WHEN ?6 = '' THEN details WHEN json_type(?6, '$.pipelines') IS NULL"
-                            " THEN json_set(?6, '$.pipelines', json(coalesce(json_extract(details, '$.pipelines'), '[]')))"
-                            " ELSE ?6 END, looked_us = ?7,"
-                            " changed_us = CASE ?8 WHEN 1 THEN changed_us ELSE ?7 END",
-                            "ssssssii", a->name, a->state, a->error, a->seen, a->applied, details, pl_tx_now_us(tx), same);
+    r = r < 0
+            ? r
+            : pl_sql_exec(pl_tx_conn(tx), err,
+                          "INSERT INTO source_state(name, state, error, seen, applied, details, looked_us, changed_us)"
+                          " VALUES (?1, ?2, ?3, ?4, ?5, CASE ?6 WHEN '' THEN '{}' ELSE ?6 END, ?7, ?7)"
+                          " ON CONFLICT(name) DO UPDATE SET state = ?2, error = ?3,"
+                          " seen = CASE ?4 WHEN '' THEN seen ELSE ?4 END, applied = CASE ?5 WHEN '' THEN applied ELSE ?5 END,"
+                          /* pipelines and previews stay until they are replaced */
+                          " details = CASE ?6 WHEN '' THEN details ELSE json_patch(json_object("
+                          "'pipelines', json(coalesce(json_extract(details, '$.pipelines'), '[]')),"
+                          "'previews', json(coalesce(json_extract(details, '$.previews'), '[]')),"
+                          "'preview_warning', coalesce(json_extract(details, '$.preview_warning'), '')), ?6) END, looked_us = ?7,"
+                          " changed_us = CASE ?8 WHEN 1 THEN changed_us ELSE ?7 END",
+                          "ssssssii", a->name, a->state, a->error, a->seen, a->applied, details, pl_tx_now_us(tx), same);
     return r < 0 || same ? PL_MIN(r, 0) : emit_seen(tx, a, err);
 }
 
@@ -176,6 +179,26 @@ int pl_tx_repo_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
                             " looked_us = ?6, changed_us = CASE ?7 WHEN 1 THEN changed_us ELSE ?6 END",
                             "issssii", repo.id, a->state, a->error, a->seen, warnings, pl_tx_now_us(tx), same);
     return r < 0 || same ? PL_MIN(r, 0) : emit_repo_seen(tx, a, err);
+}
+
+int pl_tx_source_told(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct pl_source_told *a = arg;
+    _cleanup_free_ char *posted = a->posted ? pl_json_text(a->posted, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *previews = a->previews ? pl_json_text(a->previews, JSON_COMPACT) : NULL;
+
+    int r = (a->posted && !posted) || (a->previews && !previews) ? pl_err_nomem(err) : 0;
+
+    if (r == 0 && posted)
+        r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "UPDATE source_state SET details = json_set(details, '$.posted', json(?2)) WHERE name = ?1", "ss",
+                        a->name, posted);
+    if (r >= 0 && previews)
+        r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "UPDATE source_state SET details = json_set(details, '$.previews', json(?2), '$.preview_warning', ?3)"
+                        " WHERE name = ?1",
+                        "sss", a->name, previews, a->warning);
+    return PL_MIN(r, 0);
 }
 
 /* ---- a commit ---- */

@@ -31,7 +31,9 @@ struct pl_source_seen {
     const char *state;          /* "following", "invalid", "unreachable" */
     const char *error;          /* "" = none */
     const char *seen, *applied; /* commits, 40 or 64 hex digits; "" = unchanged */
-    json_t *details;            /* {subject, author, at, pipelines, warnings}; borrowed; NULL = unchanged */
+    /* {subject, author, at, pipelines?, warnings, errors?, posted?}; borrowed; NULL = unchanged. `pipelines` stays if it is not given,
+     * like `previews` and `preview_warning`, which pl_tx_source_told sets. */
+    json_t *details;
 };
 /* Records the state of a source, unlogged; an event "source" tells of a change. A source that was deleted meanwhile is
  * left alone. arg: struct pl_source_seen. */
@@ -50,6 +52,18 @@ struct pl_repo_seen {
  * arg: struct pl_repo_seen. */
 PL_MUST_CHECK
 int pl_tx_repo_seen(struct pl_tx *tx, void *arg, struct pl_err *err);
+
+/* What a source told the server of its repository, or would tell it. */
+struct pl_source_told {
+    const char *name;
+    json_t *
+        posted; /* the note of the status of the commit at the branch's tip (forge/status_poster.h); borrowed; NULL = unchanged */
+    json_t *previews;    /* of other branches (source/source_preview.h); borrowed; NULL = unchanged */
+    const char *warning; /* with `previews`: why branches lack one, "" = none */
+};
+/* Records it, unlogged. A source that was deleted meanwhile is left alone. arg: struct pl_source_told. */
+PL_MUST_CHECK
+int pl_tx_source_told(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* What a commit does with pipelines of the source that are in no file any more. */
 enum pl_source_prune {

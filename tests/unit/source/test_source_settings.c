@@ -36,15 +36,15 @@ static void what_is_not_given_has_a_default(void **state)
     assert_string_equal(
         checked("{\"git\": \"/srv/x.git\"}", false),
         "{\"branch\":\"\",\"git\":\"/srv/x.git\",\"hook_secret\":\"\",\"interval\":\"60s\",\"path\":\"pipelines/**/"
-        "*.json\",\"paused\":false,\"prune\":\"off\",\"secret\":\"\"}");
+        "*.json\",\"paused\":false,\"preview\":false,\"prune\":\"off\",\"secret\":\"\",\"status\":\"off\"}");
     assert_string_equal(
         checked(
             "{\"git\": \"file:///x\", \"branch\": \"release/2\", \"path\": \"a/*.json\", \"interval\": \"1h\", \"paused\": true, "
-            "\"prune\": \"stop\", \"secret\": \"deploy-key\"}",
+            "\"prune\": \"stop\", \"secret\": \"deploy-key\", \"status\": \"gitea\", \"preview\": true}",
             false),
         "{\"branch\":\"release/2\",\"git\":\"file:///x\",\"hook_secret\":\"\",\"interval\":\"1h\",\"path\":\"a/"
         "*.json\",\"paused\":true,"
-        "\"prune\":\"stop\",\"secret\":\"deploy-key\"}");
+        "\"preview\":true,\"prune\":\"stop\",\"secret\":\"deploy-key\",\"status\":\"gitea\"}");
 }
 
 static void an_update_has_only_what_is_given(void **state)
@@ -84,6 +84,9 @@ static void mistakes_name_their_field(void **state)
         {"{\"git\": \"/x\", \"prune\": true}", "!prune"},
         {"{\"git\": \"/x\", \"hook_secret\": \"Upper\"}", "!hook_secret"},
         {"{\"git\": \"/x\", \"hook_secret\": \"../x\"}", "!hook_secret"},
+        {"{\"git\": \"/x\", \"status\": \"svn\"}", "!status"},
+        {"{\"git\": \"/x\", \"status\": \"\"}", "!status"},
+        {"{\"git\": \"/x\", \"preview\": \"on\"}", "!preview"},
         {"{\"git\": \"/x\", \"colour\": \"red\"}", "!colour"},
     };
 
