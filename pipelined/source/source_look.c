@@ -227,23 +227,8 @@ int pl_source_look_set(struct pl_source_look *l, const json_t *tip, bool dry_run
 
 bool pl_source_look_blames(int code)
 {
-    switch (code) {
-    case PL_ECORRUPT:
-    case PL_EIO:
-    case PL_ENOMEM:
-    case PL_ENOSPC:
-    case PL_EBUSY:
-    case PL_ENET:
-    case PL_ETIMEOUT:
-    case PL_ECANCELED:
-    case PL_ESTOPPING:
-    case PL_EUNAVAILABLE:
-    case PL_ECONFLICT: /* the source was deleted or paused meanwhile */
-    case PL_EFENCED:
-        return false;
-    default:
-        return code < 0;
-    }
+    return code < 0 && !pl_err_info(code)->retryable && code != PL_ECORRUPT && code != PL_ECANCELED && code != PL_EUNAVAILABLE &&
+           code != PL_EFENCED;
 }
 
 /* ---- the status of the commit ---- */
