@@ -18,13 +18,16 @@ function notice(error) {
 }
 
 async function refreshLists() {
-  const [pipelines, runs, jobs] = await Promise.all([api.get("/pipelines"), api.get("/runs", { limit: 30 }), api.get("/jobs", { limit: 200 })]);
+  const [pipelines, runs, jobs, sources] = await Promise.all([api.get("/pipelines"), api.get("/runs", { limit: 30 }),
+    api.get("/jobs", { limit: 200 }), api.get("/sources")]);
   const newest = new Map();
   for (const job of jobs.jobs ?? []) {
     const key = `${job.project}/${job.stage}`;
     if (!newest.has(key)) newest.set(key, job); // newest first
   }
   replace(part("pipelines"), ...views.pipelines(pipelines.pipelines ?? [], (project, stage) => newest.get(`${project}/${stage}`)));
+  part("sources-section").hidden = !sources.sources?.length;
+  replace(part("sources"), views.sources(sources.sources ?? []));
   replace(part("runs"), views.runs(runs.runs ?? []));
 }
 

@@ -1,7 +1,8 @@
 // What the page shows, made from the daemon's JSON; pure apart from making elements.
 import { element, table } from "./dom.js";
 
-const SIGNS = { created: "○", starting: "◔", running: "◐", finishing: "◕", success: "✓", failure: "✗", killed: "■", unrunnable: "⊘" };
+const SIGNS = { created: "○", starting: "◔", running: "◐", finishing: "◕", success: "✓", failure: "✗", killed: "■", unrunnable: "⊘",
+  new: "○", following: "✓", invalid: "✗", unreachable: "⊘", paused: "■" };
 const OVER = new Set(["success", "failure", "killed", "unrunnable"]);
 
 // A state is a sign and its word; the colour only repeats them.
@@ -84,9 +85,28 @@ export function pipelines(list, newestJob) {
   return list.map((pipeline) => element("article", { class: "pipeline" },
     element("h3", {}, pipeline.project === "default" ? pipeline.name : `${pipeline.project}/${pipeline.name}`,
       element("span", { class: "tag" }, `version ${pipeline.version}`),
+      pipeline.source ? element("span", { class: "tag" }, `source ${pipeline.source}`) : null,
       pipeline.state === "stopped" ? element("span", { class: "tag" }, "stopped") : null),
     element("div", { class: "graph" }, layers(pipeline.stages ?? []).map((column) =>
       element("ul", {}, column.map((stage) => stageCard(stage, newestJob(pipeline.project, stage.name))))))));
+}
+
+// What a source says of its commit: its mistakes, else its warnings; and what its previews found.
+function sourceNotes(source) {
+  const mistakes = source.errors?.length ? source.errors : [source.error].filter(Boolean);
+  const previews = (source.previews ?? []).map((preview) => `branch ${preview.branch} at ${preview.commit.slice(0, 8)} ${preview.state === "success" ? "" : "is not valid: "}${preview.text}`);
+  return [mistakes.map((text) => element("div", { class: "mistake" }, text)),
+    (source.warnings ?? []).map((text) => element("div", { class: "warning" }, `warning: ${text}`)),
+    previews.map((text) => element("div", { class: "metric" }, text))];
+}
+
+export function sources(list) {
+  const rows = list.map((source) => [
+    [source.project === "default" ? source.name : `${source.project}/${source.name}`], [state(source.state)],
+    [source.applied ? element("code", { title: source.applied }, source.applied.slice(0, 8)) : "", " ",
+      source.commit === source.applied ? source.subject ?? "" : ""],
+    [time(source.changed_us)], sourceNotes(source), [element("code", {}, source.git), source.branch ? ` ${source.branch}` : ""]]);
+  return table("Git repositories that are followed", ["Source", "State", "Runs commit", "Since", "Notes", "Repository"], rows, "");
 }
 
 export function runs(list) {
