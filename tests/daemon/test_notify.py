@@ -160,6 +160,17 @@ def test_a_rule_gets_events_of_its_project_and_repo_only(daemon, receiver):
     assert len(receiver.got) == 6 and {b["data"].get("run", b["data"].get("id", b["data"].get("commit"))) for b in receiver.bodies()} == {run, last}
 
 
+def test_a_run_that_was_asked_for_is_told_when_it_begins_and_when_it_ends(daemon, receiver):
+    daemon.default.repo("in")
+    daemon.default.stages(sh("copy", "cat $in/* >$PL_OUT/all"))
+    daemon.default.run("in", {"a": b"1"})
+    notify(daemon, receiver, "n", "run.running,run.success")
+    runs = [daemon.wait(daemon.post("/pipelines/default/p/run", {"force": True})["run"])["id"] for _ in range(3)]
+    bodies = receiver.wait(6)
+    assert [(b["event"], b["data"]["id"]) for b in bodies] == [(event, run) for run in runs for event in ("run.running", "run.success")]
+    assert settled(daemon)["sent"] == 6
+
+
 def test_people_get_sentences(daemon, receiver):
     notify(daemon, receiver, "chat", "job.failure", "--format", "slack")
     daemon.default.repo("in")
