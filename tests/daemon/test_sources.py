@@ -398,6 +398,8 @@ def test_local_repositories_lie_where_the_operator_allows_them(make_daemon, git,
     assert "does not lie in" in refused.err
     texts = {inside.ctl("create", "source", "x", "--git", path, ok=False).err.replace(path, "") for path in ("/etc/passwd", "/etc/none")}
     assert len(texts) == 1
+    (git.bare / "objects/info/alternates").write_text(f"{outside.bare}/objects\n")
+    assert "uses objects of another repository" in follow(inside, git, "borrower", ok=False).err and pipelines(inside) == {}
     (tmp_path / "file").write_text("")
     broken = make_daemon("--git-local-folders", tmp_path / "file").start(expect_failure=True)
     assert "is not a folder" in broken.log()
@@ -458,6 +460,7 @@ def test_readers_see_sources_and_writers_set_them(daemon, git):
 REFUSED = [
     ({"git": ""}, "git", "an address"), ({"git": "ftp://x/y"}, "git", "begins with none of https://"),
     ({"git": "../x"}, "git", "USER@HOST:PATH"), ({"git": "http://x/y"}, "git", "outbound.schemes allows https,ssh"),
+    ({"git": "file:///srv/%2e%2e/x"}, "git", "a path without % and ' is expected"),
     ({"git": "https://a:b@x/y"}, "git", "in a secret"), ({"secret": "A B"}, "secret", "name of a secret"), ({"git": "/a/../b"}, "git", "without \"..\""), ({"git": 7}, "git", "a text is expected"),
     ({"branch": "a b"}, "branch", "not the name of a git branch"), ({"branch": "-x"}, "branch", "not the name"),
     ({"path": "a{"}, "path", "glob"), ({"path": "/"}, "path", "a pattern for spec files"), ({"interval": "1ms"}, "interval", "between 1s and 24h"),
@@ -469,6 +472,12 @@ def test_settings_that_are_refused_by_name(daemon, git):
         with pytest.raises(HttpError) as refused:
             daemon.post("/sources", {"name": "team", "settings": {"git": str(git.bare), **change}})
         assert refused.value.error["field"] == field and why in refused.value.error["message"], refused.value
+
+
+def test_an_address_with_a_token_in_it_is_not_repeated(daemon):
+    for address in ("https://hunter2@x/y", "bob:hunter2@x:y", "https://bob:hun/hunter2@x/y"):
+        refused = daemon.ctl("create", "source", "team", "--git", address, ok=False)
+        assert refused.code == INVALID and "hunter2" not in refused.out + refused.err + daemon.log(), refused.err
 
 
 def test_a_paused_source_is_looked_at_only_on_request(daemon, git):

@@ -158,9 +158,19 @@ def test_another_host_key_than_the_known_one_is_refused(daemon, git, ssh, secret
 def test_scp_like_addresses(daemon, git, ssh, secret):
     """USER@HOST:PATH has no port: nothing serves git at port 22 of this machine's tests, and the source says so."""
     git.push()
-    said = follow(daemon, f"{ssh.user}@127.0.0.1:{git.bare}", "team", *secret("key", ssh_key=ssh.client_key().read_text(), known_hosts=ssh.known_hosts()),
-                  ok=False).err
+    options = secret("key", ssh_key=ssh.client_key().read_text(), known_hosts=ssh.known_hosts())
+    said = follow(daemon, f"{ssh.user}@127.0.0.1:{git.bare}", "team", *options, ok=False).err
     assert "127.0.0.1" in said, said
+    said = follow(daemon, f"{ssh.user}@[::1]:srv/team.git", "six", *options, ok=False).err
+    assert "::1" in said and "resolve" not in said, said
+
+
+def test_addresses_of_ipv6(daemon, git, git_daemon, ssh, secret):
+    """The servers are at 127.0.0.1 only: what fails is the connection."""
+    options = secret("key", ssh_key=ssh.client_key().read_text(), known_hosts=ssh.known_hosts())
+    for name, server, options in (("git", git_daemon, []), ("ssh", ssh, options)):
+        said = follow(daemon, server.url("team.git").replace("127.0.0.1", "[::1]"), name, *options, ok=False).err
+        assert "failed to connect to ::1" in said, said
 
 
 # --- certificates and rules
