@@ -66,11 +66,15 @@ def test_a_source_whose_first_look_ends_is_followed_beside_servers_that_hang(dae
     assert [source_of(daemon, f"hang{i}")["state"] for i in range(3)] == ["new"] * 3  # none was given up meanwhile
 
 
-def test_a_look_is_done_though_another_is_asked_for_during_each(daemon, git, https):
+@pytest.mark.parametrize("kind", ["sync", "diff"])
+def test_a_look_is_done_though_another_is_asked_for_during_each(daemon, git, https, kind):
     git.write("pipelines/p.json", spec("p", copy())).push()
     follow(daemon, https.url("team.git"))
+    https.forget()
     https.fault = lambda *_: daemon.post("/sources/team/sync") and False
-    mine = daemon.post("/sources/team/sync")["look"]
+    daemon.post("/sources/team/sync")
+    wait_until(lambda: https.asked, "the first look of many")
+    mine = daemon.post(f"/sources/team/{kind}")["look"]
     wait_until(lambda: source_of(daemon)["looks"] >= mine, lambda: f"look {mine}, after {len(https.asked)} requests", 20)
     https.fault = None
 
