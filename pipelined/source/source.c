@@ -45,10 +45,11 @@ struct one {
     bool busy;            /* a thread looks at it */
     bool slow;            /* the last look was slow, or there was none and the repository is not a local one */
     bool paused;
-    bool apply, compare; /* what kinds of look are asked for */
-    json_t *compared;    /* result of the last look that compared; NULL = none */
-    bool changed;        /* its settings changed since the last look: read the commit again */
-    bool hinted;         /* a webhook came since the last look began */
+    /* numbers of the oldest looks of each kind that were asked for and have not begun; 0 = none */
+    uint64_t apply_from, compare_from;
+    json_t *compared; /* result of the last look that compared; NULL = none */
+    bool changed;     /* its settings changed since the last look: read the commit again */
+    bool hinted;      /* a webhook came since the last look began */
     struct one *next;
 };
 
@@ -295,19 +296,22 @@ static bool may_have_applied(const struct pl_source_look *l)
 static void look_at(struct follower *f, struct one *o)
 {
     struct pl_sources *s = f->sources;
+    /* the oldest first, so that a stream of the one kind does not keep the other waiting */
+    const bool compares = o->compare_from && (!o->apply_from || o->compare_from < o->apply_from);
     _cleanup_(pl_source_look_finish) struct pl_source_look l = {.host = s->host,
                                                                 .addresses = &s->addresses,
                                                                 .folder = s->folder,
                                                                 .git = f->git,
                                                                 .poster = s->poster,
                                                                 .settings = json_deep_copy(o->settings),
-                                                                .compare = o->compare && !o->apply,
-                                                                .asked = o->apply || o->compare,
-                                                                .afresh = o->changed || o->apply,
+                                                                .compare = compares,
+                                                                .asked = o->apply_from || o->compare_from,
+                                                                .afresh = o->changed || o->apply_from,
                                                                 .changed = o->changed};
     const int64_t began_ms = pl_clock_mono_ms();
     const uint64_t asked = o->asked;
-    const bool all = !o->apply || !o->compare; /* after this look, all that was asked for up to `asked` is done */
+    /* what the other kind waits for is not done by this look */
+    const uint64_t other_from = compares ? o->apply_from : o->compare_from;
     const bool slow = o->slow;
     uint32_t random;
     bool reached;
@@ -316,9 +320,11 @@ static void look_at(struct follower *f, struct one *o)
     snprintf(l.project, sizeof l.project, "%s", o->project);
     l.created_us = o->created_us;
     if (l.compare)
-        o->compare = false;
-    else
-        o->changed = o->apply = o->hinted = false;
+        o->compare_from = 0;
+    else {
+        o->apply_from = 0;
+        o->changed = o->hinted = false;
+    }
     o->busy = true;
     pthread_mutex_unlock(&s->lock);
     reached = l.settings && (*pl_json_str(l.settings, "repo") ? pl_git_input_look(&l) : pl_source_look(&l));
@@ -332,8 +338,7 @@ static void look_at(struct follower *f, struct one *o)
         json_decref(o->compared);
         o->compared = TAKE_PTR(l.compared);
     }
-    if (all)
-        o->done = asked;
+    o->done = PL_MAX(o->done, other_from ? other_from - 1 : asked);
     o->failures = reached ? 0 : o->failures + 1;
     if (o->gone || o->slow != slow) /* another thread may have to act */
         pthread_cond_broadcast(&s->wake);
@@ -490,11 +495,11 @@ uint64_t pl_sources_look(struct pl_sources *s, const char *name, bool compare)
     s->reload = true; /* what was read may be older than what the thread has read meanwhile */
     o = find(s, name);
     if (o) {
+        uint64_t *from = compare ? &o->compare_from : &o->apply_from;
+
         number = ++o->asked;
-        if (compare)
-            o->compare = true;
-        else
-            o->apply = true;
+        if (!*from)
+            *from = number;
         o->due_ms = 0;
         pthread_cond_broadcast(&s->wake);
     }
