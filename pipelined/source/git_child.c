@@ -99,11 +99,12 @@ struct pl_git_child *pl_git_child_destroy(struct pl_git_child *c)
 
 static int start(struct pl_git_child *c, struct pl_err *err)
 {
-    char names[PL_ARRAY_SIZE(passed)][1024], *environment[PL_ARRAY_SIZE(passed) + 1];
+    /* libgit2 looks for known hosts below HOME, and fails if there is none */
+    char names[PL_ARRAY_SIZE(passed)][1024], *environment[PL_ARRAY_SIZE(passed) + 2] = {(char[]){"HOME=/nonexistent"}};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int in[2], out[2], e;
-    size_t n = 0;
+    size_t n = 1;
     sigset_t set;
 
     if (pipe2(in, O_CLOEXEC) < 0)
@@ -126,10 +127,8 @@ static int start(struct pl_git_child *c, struct pl_err *err)
     for (size_t i = 0; i < PL_ARRAY_SIZE(passed); i++) {
         const char *value = getenv(passed[i]);
 
-        if (value && snprintf(names[n], sizeof names[n], "%s=%s", passed[i], value) < (int)sizeof names[n]) {
-            environment[n] = names[n];
-            n++;
-        }
+        if (value && snprintf(names[i], sizeof names[i], "%s=%s", passed[i], value) < (int)sizeof names[i])
+            environment[n++] = names[i];
     }
     environment[n] = NULL;
     e = posix_spawn(&c->pid, c->program, &actions, &attributes, (char *const *)(uintptr_t)c->argv, environment);
