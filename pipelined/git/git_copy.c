@@ -223,6 +223,8 @@ static int check_size(struct walk *w, const git_oid *id, struct pl_err *err)
     if (++w->n > w->want->n_max)
         return pl_err_set(err, PL_ELIMIT, "more than %llu files match", (unsigned long long)w->want->n_max);
     w->len += len;
+    if (len > PL_GIT_FILE_BYTES_MAX)
+        return pl_err_set(err, PL_ETOOBIG, "%s has %zu bytes; a file may have at most %llu", w->path, len, PL_GIT_FILE_BYTES_MAX);
     if (len > w->want->len_max || w->len > w->want->len_max)
         return pl_err_set(err, PL_ETOOBIG, "%s has %zu bytes; %s at most %llu", w->path, len,
                           len > w->want->len_max ? "a file may have" : "the files together may have",

@@ -74,6 +74,8 @@ void pl_git_files_finish(struct pl_git_files *f, int r)
 
 /* ---- a tree ---- */
 
+#define LFS_NAMED_MAX 5u /* pointers of git LFS that are named in warnings */
+
 struct tree {
     struct pl_git_files *f;
     const char *whole;
@@ -81,6 +83,7 @@ struct tree {
     struct pl_pack_builder *session;
     struct pl_file_write_sink sink;
     struct pl_tree_builder *builder;
+    size_t n_lfs; /* pointers of git LFS */
 };
 
 static int store_link(struct tree *t, struct pl_entry *ret, struct pl_err *err)
@@ -111,7 +114,7 @@ static int add_file(struct tree *t, struct pl_err *err)
                                       : pl_file_write_stream(t->session, pl_streq(f->kind, "exec") ? PL_KIND_EXEC : PL_KIND_FILE,
                                                              read_some, f, &entry, err);
 
-    if (r == 0 && f->lfs) {
+    if (r == 0 && f->lfs && ++t->n_lfs <= LFS_NAMED_MAX) {
         snprintf(text, sizeof text, "%s%s%s is a pointer of git LFS, whose content is not fetched: the stage gets the pointer",
                  f->folder, *f->folder ? "/" : "", f->path);
         if (json_array_append_new(t->warnings, json_string(pl_utf8_trim(text))) < 0)
@@ -143,6 +146,9 @@ int pl_git_files_store(struct pl_git_files *f, struct pl_store *store, const cha
     while (r == 0 && (r = pl_git_files_next(f, err)) > 0)
         r = add_file(&t, err);
     pl_git_files_finish(f, r);
+    if (r == 0 && t.n_lfs > LFS_NAMED_MAX &&
+        json_array_append_new(warnings, json_sprintf("and so are %zu more files", t.n_lfs - LFS_NAMED_MAX)) < 0)
+        r = pl_err_nomem(err);
     r = r < 0 ? r : pl_tree_builder_finish(builder, ret_root, ret_stats, err);
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }

@@ -25,6 +25,12 @@ struct head {
     bool refused; /* the tip that the look before saw cannot be an input */
 };
 
+/* Returns the row id of the repo: another one of the name may have been made during the look. */
+static int64_t id_of(const struct pl_source_look *l)
+{
+    return json_integer_value(json_object_get(l->settings, "id"));
+}
+
 /* Reads the head into `h`, its git commit into l->applied, and what the look before found into l->seen and l->error. */
 static int read_head(struct pl_source_look *l, struct head *h, struct pl_err *err)
 {
@@ -33,6 +39,8 @@ static int read_head(struct pl_source_look *l, struct head *h, struct pl_err *er
     struct pl_repo_row repo;
     int r = pl_db_repo_find(rd.conn, l->project, pl_json_str(l->settings, "repo"), &repo, err);
 
+    if (r == 0 && repo.id != id_of(l))
+        r = pl_err_set(err, PL_ENOTFOUND, "the repo was deleted, and made anew");
     r = r < 0 ? r : pl_db_branch_head(rd.conn, repo.id, BRANCH, &h->row, err);
     if (r < 0)
         return r;
@@ -58,6 +66,7 @@ static void record(struct pl_source_look *l, const char *state, const char *erro
 {
     struct pl_repo_seen seen = {.project = l->project,
                                 .repo = pl_json_str(l->settings, "repo"),
+                                .id = id_of(l),
                                 .state = state,
                                 .error = error,
                                 .seen = pl_json_str(l->tip, "id"),
@@ -101,6 +110,7 @@ static int take_tip(struct pl_source_look *l, const struct head *h, json_t *warn
                                .branch = BRANCH,
                                .run = run,
                                .git = files.commit,
+                               .git_repo = id_of(l),
                                .message = subject,
                                .author = author,
                                .parent = h->row.run,
@@ -145,8 +155,8 @@ static int ask_tip(struct pl_source_look *l, struct pl_err *err)
     return pl_source_look_tip(l, l->applied, err);
 }
 
-/* Looks once. Errors are recorded and returned. */
-static int look_once(struct pl_source_look *l)
+/* Looks once. Errors are recorded and returned; a damaged copy only with `last`: it can be fetched anew. */
+static int look_once(struct pl_source_look *l, bool last)
 {
     _cleanup_(json_decrefp) json_t *warnings = json_array();
     struct head h = {0};
@@ -177,19 +187,19 @@ static int look_once(struct pl_source_look *l)
         return 0;
     if (r == 0)
         record(l, "following", "", warnings);
-    else if (r != PL_ECORRUPT)
+    else if (r != PL_ECORRUPT || last)
         record(l, is_of_commit(r) ? "invalid" : "unreachable", err.msg, NULL);
     return r;
 }
 
 bool pl_git_input_look(struct pl_source_look *l)
 {
-    int r = look_once(l);
+    int r = look_once(l, false);
 
     if (r == PL_ECORRUPT) {
         pl_log_warn("source", "git input %s: the copy of its repository is damaged and is fetched anew", l->name);
         pl_source_look_afresh(l);
-        r = look_once(l);
+        r = look_once(l, true);
     }
     return r >= 0 || is_of_commit(r);
 }

@@ -114,7 +114,8 @@ def test_only_the_daemon_writes_the_repo(daemon, git):
         done = daemon.ctl(*words, ok=False)
         assert done.code and says in done.err, (words, done.err)
     assert "from git: it has no commit_window" in daemon.ctl("update", "repo", "docs", "--commit-window", "1s", ok=False).err
-    assert 'stage "count" reads repo "docs"' in daemon.ctl("delete", "repo", "docs", ok=False).err
+    for more in ([], ["--force"]):
+        assert "follows a git repository, and a stage reads it" in daemon.ctl("delete", "repo", "docs", *more, ok=False).err
     daemon.ctl("delete", "pipeline", "p")
     daemon.ctl("delete", "repo", "docs")
     git.write("a.txt", "again").push()
@@ -201,6 +202,32 @@ def test_links_submodules_and_lfs(daemon, git):
     third = git.push()
     sync(daemon)
     assert [c["git"] for c in commits(daemon)] == [third, first] and repo_of(daemon)["git"]["state"] == "following"
+
+
+def test_many_pointers_of_lfs_are_counted_not_listed(daemon, git):
+    for i in range(12):
+        git.write(f"{i:02}.bin", f"version https://git-lfs.github.com/spec/v1\noid sha256:{i}\nsize 1\n")
+    git.push()
+    daemon.pipeline({"pipeline": "p", "stages": [lines(git)]})
+    sync(daemon)
+    warnings = repo_of(daemon)["git"]["warnings"]
+    assert len(warnings) == 6 and warnings[-1] == "and so are 7 more files"
+
+
+def test_a_repo_that_is_made_anew_during_a_look_gets_nothing_of_it(daemon, git, tmp_path):
+    for i in range(3000):
+        git.write(f"many/{i:05}.txt", str(i))
+    git.push()
+    (tmp_path / "repositories" / "other").mkdir()
+    other = Repository(tmp_path / "repositories" / "other")
+    tip = other.write("one.txt", "1").push()
+    daemon.pipeline({"pipeline": "p", "stages": [lines(git)]})
+    wait_until(lambda: list(pathlib.Path(daemon.dir, "cache/git").glob("default.docs.git/objects/pack/*.pack")), "the fetch of the first")
+    daemon.http("DELETE", "/api/v1/pipelines/default/p")
+    daemon.http("DELETE", "/api/v1/repos/default/docs")
+    daemon.pipeline({"pipeline": "q", "stages": [lines(other, "other")]})
+    sync(daemon)
+    assert [commit["git"] for commit in commits(daemon)] == [tip]
 
 
 def test_restart_and_recovery_keep_the_git_commits(daemon, git):

@@ -165,8 +165,8 @@ int pl_tx_repo_seen(struct pl_tx *tx, void *arg, struct pl_err *err)
     int64_t same = 0;
     int r = pl_db_repo_seek(pl_tx_conn(tx), a->project, a->repo, &repo, err);
 
-    if (r <= 0 || !repo.git || !warnings)
-        return r <= 0 || !repo.git ? PL_MIN(r, 0) : pl_err_nomem(err);
+    if (r <= 0 || repo.id != a->id || !warnings)
+        return r <= 0 || repo.id != a->id ? PL_MIN(r, 0) : pl_err_nomem(err);
     r = pl_sql_int(pl_tx_conn(tx), err, &same,
                    "SELECT count(*) FROM repo_state WHERE repo = ?1 AND state = ?2 AND error = ?3 AND ?4 IN ('', seen)", "isss",
                    repo.id, a->state, a->error, a->seen);

@@ -43,6 +43,7 @@ int pl_tx_source_seen(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* What a look at the repository of a repo that follows git found. */
 struct pl_repo_seen {
     const char *project, *repo;
+    int64_t id;             /* row id of the repo */
     const char *state;      /* "following", "invalid", "unreachable" */
     const char *error;      /* "" = none */
     const char *seen;       /* the commit at the tip, 40 or 64 hex digits; "" = unchanged */

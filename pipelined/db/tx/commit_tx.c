@@ -37,8 +37,8 @@ static int check_repo(struct pl_tx *tx, const struct pl_commit_args *a, int64_t 
         return r;
     if ((repo.output && !a->output) || (repo.git && !a->git))
         return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
-    if (a->git && !repo.git)
-        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" does not follow a git repository now", a->repo);
+    if (a->git && (!repo.git || repo.id != a->git_repo))
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted, and made anew", a->repo);
     if (a->output && !repo.output)
         return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is an input repo now: no stage writes it", a->repo);
     *ret_repo = repo.id;

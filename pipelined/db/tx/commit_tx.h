@@ -21,6 +21,7 @@ struct pl_commit_args {
     const char *parent; /* id of the head that the commit was built on, "" = none */
     const char *message, *author, *stage;
     const char *git;    /* the git commit, for a repo that follows a git repository; NULL = a user's push, or an output */
+    int64_t git_repo;   /* with `git`: row id of the repo: one that was made anew under the name is another */
     json_t *provenance; /* borrowed; [{project, repo, branch, commit}]; NULL = none */
     /* hidden packs that the commit refers to; the transaction revives them; NULL = none */
     const struct pl_pack_set *stands_on;

@@ -324,8 +324,10 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r == 0)
         return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
     r = r == PL_ENOTFOUND ? 0 : r;
-    if (r == 0 && !a->force)
+    if (r == 0 && (!a->force || row.git))
         r = find_reader(tx, a->project, a->name, NULL, err);
+    if (r == PL_EINUSE && row.git) /* one made by hand in its place would pass for the git repository */
+        r = pl_err_set(err, r, "repo \"%s\" follows a git repository, and a stage reads it: delete its pipeline first", a->name);
     if (r == 0 && a->empty)
         r = check_empty(tx, row.id, NULL, err);
     if (r < 0)
