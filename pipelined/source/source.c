@@ -328,6 +328,7 @@ static void look_at(struct follower *f, struct one *o)
     o->busy = true;
     pthread_mutex_unlock(&s->lock);
     reached = l.settings && (*pl_json_str(l.settings, "repo") ? pl_git_input_look(&l) : pl_source_look(&l));
+    pl_source_bound_copy(&l);
     pl_random_bytes(&random, sizeof random);
     pthread_mutex_lock(&s->lock);
     o->busy = false;

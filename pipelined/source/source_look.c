@@ -7,6 +7,7 @@
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -385,4 +386,21 @@ bool pl_source_look(struct pl_source_look *l)
         r = look_once(l);
     }
     return r != PL_ECORRUPT && r != PL_EIO && r != PL_ETIMEOUT && r != PL_EUNAVAILABLE && (r >= 0 || l->tip);
+}
+
+void pl_source_bound_copy(struct pl_source_look *l)
+{
+    char path[PATH_MAX];
+    DIR *folder =
+        snprintf(path, sizeof path, "%s/%s.git/objects/pack", l->folder, l->name) < (int)sizeof path ? opendir(path) : NULL;
+    size_t n = 0;
+
+    while (folder && readdir(folder))
+        n++;
+    if (folder)
+        closedir(folder);
+    if (n <= (size_t)2 * PL_SOURCE_PACKS_MAX) /* each pack has an index */
+        return;
+    pl_git_child_drop(l->git);
+    pl_source_remove_copy(l->folder, l->name);
 }

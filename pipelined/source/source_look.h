@@ -9,6 +9,8 @@
 #include "storage/base/path.h"
 #include <jansson.h>
 
+#define PL_SOURCE_PACKS_MAX 256u /* packs in a copy */
+
 /* A look. The first part is set by the caller; strings and pointers are borrowed, but `settings` is owned. */
 struct pl_source_look {
     const struct pl_pipeline_host *host;
@@ -63,6 +65,9 @@ int pl_source_look_tip(struct pl_source_look *l, const char *have, struct pl_err
 /* Removes a damaged copy, and drops what was found, so that the look can begin again. */
 void pl_source_look_afresh(struct pl_source_look *l);
 
+/* Removes the copy of the repository if fetches have left more than PL_SOURCE_PACKS_MAX packs in it, each of a push or a preview:
+ * nothing collects git's objects there, and the next look fetches it anew. */
+void pl_source_bound_copy(struct pl_source_look *l);
 /* Removes the copy of a repository from the folder of the copies. */
 void pl_source_remove_copy(const char *folder, const char *name);
 /* The same in two steps: the first gives the copy another name, and is quick; the second removes it. */

@@ -5,7 +5,6 @@
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -295,24 +294,6 @@ static void post_previews(struct pl_source_look *l, json_t *previews)
     }
 }
 
-/* Removes the copy of the repository if fetches have left many packs: git's objects are never collected in it. */
-static void bound_copy(struct pl_source_look *l)
-{
-    char path[PATH_MAX];
-    DIR *folder =
-        snprintf(path, sizeof path, "%s/%s.git/objects/pack", l->folder, l->name) < (int)sizeof path ? opendir(path) : NULL;
-    size_t n = 0;
-
-    while (folder && readdir(folder))
-        n++;
-    if (folder)
-        closedir(folder);
-    if (n <= (size_t)2 * PL_PREVIEW_PACKS_MAX) /* each pack has an index */
-        return;
-    pl_git_child_drop(l->git);
-    pl_source_remove_copy(l->folder, l->name);
-}
-
 /* Lists the branches and plans those that are new. `previews` is brought up to date. `warning`: why some lack a preview. */
 static int update_previews(struct pl_source_look *l, json_t *previews, char warning[PL_ERR_MSG_BYTES])
 {
@@ -356,6 +337,4 @@ void pl_source_preview(struct pl_source_look *l)
     if ((!json_equal(previews, l->previews) || !pl_streq(warning, l->warning)) &&
         pl_db_run(l->host->db, PL_TX_UNLOGGED, pl_tx_source_told, &told, &err) < 0)
         pl_log_warn("source", "source %s: previews cannot be recorded: %s", l->name, err.msg);
-    if (on)
-        bound_copy(l);
 }

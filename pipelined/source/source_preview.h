@@ -9,8 +9,7 @@
 
 #include "pipelined/source/source_look.h"
 
-#define PL_PREVIEWS_PER_LOOK 20u  /* branches without a preview come first, then the oldest previews; the rest at later looks */
-#define PL_PREVIEW_PACKS_MAX 256u /* in the copy, which is fetched anew beyond: deleted branches leave theirs */
+#define PL_PREVIEWS_PER_LOOK 20u /* branches without a preview come first, then the oldest previews; the rest at later looks */
 
 /* Brings the previews of the source up to date, sends their statuses, and records both. Without the setting `preview` it forgets them.
  * What went wrong is logged and recorded as a warning, and the next look tries again. */
