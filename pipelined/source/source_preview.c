@@ -5,7 +5,6 @@
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 #define BRANCHES_MAX 500u /* taken of pl-git's answer */
