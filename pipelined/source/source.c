@@ -406,6 +406,7 @@ static void reload(struct pl_sources *s)
     if (r < 0)
         pl_log_warn("source", "the list of sources cannot be read: %s", err.msg);
     pthread_mutex_lock(&s->lock);
+    pthread_cond_broadcast(&s->wake); /* what is new may be for another thread, which found nothing in the list before */
     if (r < 0) {
         s->reload = true;
         s->tidied = s->tidied && !tidy;

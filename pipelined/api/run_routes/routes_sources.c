@@ -93,7 +93,8 @@ static void warn_all(json_t *source)
     }
 }
 
-static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
+/* `looks`: number of the last completed look, read before the row: what a look recorded is then in the row. */
+static json_t *source_json(struct pl_api *a, const struct pl_rows *rows, uint64_t looks)
 {
     _cleanup_(json_decrefp) json_t *settings = pl_col_json(rows, 2), *details = pl_col_json(rows, 8);
     const char *state = json_is_true(json_object_get(settings, "paused")) ? "paused" : pl_col_text(rows, 4);
@@ -101,7 +102,7 @@ static json_t *source_json(struct pl_api *a, const struct pl_rows *rows)
                             pl_col_text(rows, 1), "created_us", (json_int_t)pl_col_int(rows, 3), "state", state, "error",
                             pl_col_text(rows, 5), "commit", pl_col_text(rows, 6), "applied", pl_col_text(rows, 7), "looked_us",
                             pl_api_time_or_null(pl_col_int(rows, 9)), "changed_us", pl_api_time_or_null(pl_col_int(rows, 10)),
-                            "looks", (json_int_t)pl_sources_looks(a->config.sources, pl_col_text(rows, 0)));
+                            "looks", (json_int_t)looks);
 
     if (!out || !settings || !details || json_object_update_missing(out, settings) < 0 ||
         json_object_update_missing(out, details) < 0) {
@@ -131,7 +132,7 @@ static int list_sources(struct pl_api *a, struct pl_http_request *req, json_t **
                                      " readable(s.project, NULL) ORDER BY s.name LIMIT ?3",
                              "ssi", pl_http_query(req, "project"), page.after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        r = pl_json_add(list, source_json(a, &rows), err);
+        r = pl_json_add(list, source_json(a, &rows, pl_sources_looks(a->config.sources, pl_col_text(&rows, 0))), err);
         if (r < 0)
             return r;
         snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
@@ -147,9 +148,10 @@ static int list_sources(struct pl_api *a, struct pl_http_request *req, json_t **
  * who may not see it, it does not exist. */
 static int find_source(struct pl_api *a, const struct pl_http_request *req, enum pl_verb verb, json_t **ret, struct pl_err *err)
 {
+    const char *name = pl_http_param(req, "source");
+    const uint64_t looks = pl_sources_looks(a->config.sources, name);
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const char *name = pl_http_param(req, "source");
     int r = pl_sql_query(rd.conn, err, &rows, COLUMNS " WHERE s.name = ?", "s", name);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
@@ -162,7 +164,7 @@ static int find_source(struct pl_api *a, const struct pl_http_request *req, enum
     r = pl_api_may(req, verb, pl_col_text(&rows, 1), NULL, err);
     if (r < 0)
         return r;
-    *ret = source_json(a, &rows);
+    *ret = source_json(a, &rows, looks);
     return *ret ? 0 : pl_err_nomem(err);
 }
 
