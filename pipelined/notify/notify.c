@@ -11,6 +11,7 @@
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/system/log_line.h"
+#include "storage/system/timed_cond.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -445,24 +446,6 @@ static struct rule *first_due(struct pl_notify *n, int64_t *ret_ms)
 
 /* ---- the thread ---- */
 
-static void wait_for(struct pl_notify *n, int64_t ms)
-{
-    struct timespec until;
-
-    if (ms == INT64_MAX) {
-        pthread_cond_wait(&n->wake, &n->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(ms / 1000);
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(&n->wake, &n->lock, &until);
-}
-
 /* One piece of work of the thread, without the lock: what other threads have asked for, or the next delivery. Returns how long
  * to wait before the next piece, 0 = not at all. */
 static int64_t work(struct pl_notify *n, struct pl_notify_send *answered, bool *reload, bool *fresh)
@@ -507,7 +490,7 @@ static void *run(void *arg)
         ms = work(n, answered, &reload, &fresh);
         pthread_mutex_lock(&n->lock);
         if (ms > 0 && !n->stopping && !n->answered && !n->reload && !n->fresh)
-            wait_for(n, ms);
+            pl_timed_cond_wait(&n->wake, &n->lock, ms);
         n->reload |= reload; /* what could not be done is tried again */
         n->fresh |= fresh;
     }
@@ -618,17 +601,13 @@ int pl_notify_start(const struct pl_notify_config *config, struct pl_notify **re
                                                    .secrets = config->secrets,
                                                    .secrets_self = config->secrets_self};
     struct pl_notify *n = calloc(1, sizeof *n);
-    pthread_condattr_t attr;
     int r;
 
     if (!n)
         return pl_err_nomem(err);
     n->db = config->db;
     n->reload = true;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&n->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    pl_timed_cond_init(&n->wake);
     pthread_mutex_init(&n->lock, NULL);
     r = pl_notify_sender_create(&sender, &n->sender, err);
     r = r < 0 ? r : read_tail(n, err);
@@ -662,7 +641,7 @@ bool pl_notify_drained(struct pl_notify *n, int64_t ms)
     if (n) {
         pthread_mutex_lock(&n->lock);
         if (!n->ended)
-            wait_for(n, ms);
+            pl_timed_cond_wait(&n->wake, &n->lock, ms);
         ended = n->ended;
         pthread_mutex_unlock(&n->lock);
     }

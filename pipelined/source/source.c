@@ -16,6 +16,7 @@
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
+#include "storage/system/timed_cond.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -348,24 +349,6 @@ static void look_at(struct follower *f, struct one *o)
                     : pl_clock_mono_ms() + pl_source_wait_ms(o->interval_ms, o->failures, random);
 }
 
-static void wait_for(struct pl_sources *s, int64_t ms)
-{
-    struct timespec until;
-
-    if (ms == INT64_MAX) {
-        pthread_cond_wait(&s->wake, &s->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(ms / 1000);
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(&s->wake, &s->lock, &until);
-}
-
 /* Removes copies of sources that were deleted while no daemon ran, or during a look. */
 static void remove_strays(struct pl_sources *s)
 {
@@ -411,7 +394,7 @@ static void reload(struct pl_sources *s)
         s->reload = true;
         s->tidied = s->tidied && !tidy;
         if (!s->stopping)
-            wait_for(s, RELOAD_AGAIN_MS);
+            pl_timed_cond_wait(&s->wake, &s->lock, RELOAD_AGAIN_MS);
     }
 }
 
@@ -439,7 +422,7 @@ static void *follow(void *arg)
             pthread_mutex_lock(&s->lock);
             awake = false;
         } else {
-            wait_for(s, ms);
+            pl_timed_cond_wait(&s->wake, &s->lock, ms);
         }
     }
     s->ended++;
@@ -630,17 +613,13 @@ static int start_followers(struct pl_sources *s, struct pl_err *err)
 int pl_sources_start(const struct pl_sources_config *config, struct pl_sources **ret, struct pl_err *err)
 {
     struct pl_sources *s = calloc(1, sizeof *s);
-    pthread_condattr_t attr;
     int r;
 
     if (!s)
         return pl_err_nomem(err);
     s->host = config->host;
     s->reload = true;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    pl_timed_cond_init(&s->wake);
     pthread_mutex_init(&s->lock, NULL);
     r = prepare(s, config, err);
     r = r < 0 ? r : pl_io_mkdirs(s->folder, 0700, err);
@@ -676,7 +655,7 @@ bool pl_sources_drained(struct pl_sources *s, int64_t ms)
     if (s) {
         pthread_mutex_lock(&s->lock);
         if (s->ended < s->n_followers)
-            wait_for(s, ms);
+            pl_timed_cond_wait(&s->wake, &s->lock, ms);
         ended = s->ended == s->n_followers;
         pthread_mutex_unlock(&s->lock);
     }

@@ -16,5 +16,6 @@
  *   program_run        runs a program and returns one line of its output and its exit status
  *   sync_priority      lets foreground threads sync before background threads
  *   thread_pool        fixed number of threads with one bounded work queue
+ *   timed_cond         condition variables with limits on the monotonic clock
  *   trace              what a room does, line by line, for debugging (PIPELINED_TRACE) */
 #pragma once

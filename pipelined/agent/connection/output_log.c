@@ -5,6 +5,7 @@
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
+#include "storage/system/timed_cond.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <time.h>
@@ -188,7 +189,6 @@ int pl_output_log_create(struct pl_uplink *link, struct pl_lease *lease, const c
                          struct pl_outlog **ret, struct pl_err *err)
 {
     struct pl_outlog *o = calloc(1, sizeof(*o));
-    pthread_condattr_t monotonic;
     int r;
 
     if (!o)
@@ -198,11 +198,8 @@ int pl_output_log_create(struct pl_uplink *link, struct pl_lease *lease, const c
     o->worker = worker;
     o->stopping = stopping;
     pthread_mutex_init(&o->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&o->more, &monotonic);
-    pthread_cond_init(&o->less, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pl_timed_cond_init(&o->more);
+    pl_timed_cond_init(&o->less);
     r = pthread_create(&o->thread, NULL, send_loop, o);
     if (r != 0) {
         free(o);

@@ -4,6 +4,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
+#include "storage/system/timed_cond.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -56,7 +57,6 @@ struct pl_lease {
 int pl_task_lease_create(const struct pl_task_lease_config *config, struct pl_lease **ret, struct pl_err *err)
 {
     struct pl_lease *l = calloc(1, sizeof(*l));
-    pthread_condattr_t monotonic;
 
     if (!l)
         return pl_err_nomem(err);
@@ -66,10 +66,7 @@ int pl_task_lease_create(const struct pl_task_lease_config *config, struct pl_le
         l->host[0] = 0;
     pthread_mutex_init(&l->attach_lock, NULL);
     pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pl_timed_cond_init(&l->ended);
     *ret = l;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "storage/pack/pack_builder.h"
 #include "storage/system/lock_order.h"
 #include "storage/system/log_line.h"
+#include "storage/system/timed_cond.h"
 #include "storage/tree/tree_build.h"
 
 #include <pthread.h>
@@ -135,7 +136,6 @@ static void *follow(void *arg)
 int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_checkpoint **ret, struct pl_err *err)
 {
     struct pl_checkpoint *c = calloc(1, sizeof(*c));
-    pthread_condattr_t monotonic;
     int r;
 
     if (!c)
@@ -145,10 +145,7 @@ int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_ch
     pthread_mutex_init(&c->take, NULL);
     pl_lock_order_spans_requests(&c->take);
     pthread_mutex_init(&c->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pl_timed_cond_init(&c->changed);
     r = pthread_create(&c->thread, NULL, follow, c);
     if (r != 0) {
         pl_checkpoint_destroy(c);

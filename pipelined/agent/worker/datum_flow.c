@@ -4,6 +4,7 @@
 
 #include "pipelined/agent/connection/task_lease.h"
 #include "storage/base/clock.h"
+#include "storage/system/timed_cond.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -30,16 +31,6 @@ struct pl_flow {
     struct pl_err why;
 };
 
-static void cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 int pl_datum_flow_create(struct pl_flow **ret, struct pl_err *err)
 {
     struct pl_flow *f = calloc(1, sizeof(*f));
@@ -47,9 +38,9 @@ int pl_datum_flow_create(struct pl_flow **ret, struct pl_err *err)
     if (!f)
         return pl_err_nomem(err);
     pthread_mutex_init(&f->lock, NULL);
-    cond_init(&f->fetch);
-    cond_init(&f->compute);
-    cond_init(&f->upload);
+    pl_timed_cond_init(&f->fetch);
+    pl_timed_cond_init(&f->compute);
+    pl_timed_cond_init(&f->upload);
     LIST_INIT(&f->tasks);
     STAILQ_INIT(&f->computed);
     *ret = f;

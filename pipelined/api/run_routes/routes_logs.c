@@ -4,6 +4,7 @@
 
 #include "pipelined/db/retention/retention.h"
 #include "storage/base/clock.h"
+#include "storage/system/timed_cond.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -326,7 +327,6 @@ static void get_container_log(struct pl_api *a, struct pl_http_request *req)
     struct printed *p = calloc(1, sizeof *p);
     struct pl_http_stream *stream;
     struct pl_err err = {0};
-    pthread_condattr_t clock;
 
     if (!p) {
         pl_err_nomem(&err);
@@ -334,10 +334,7 @@ static void get_container_log(struct pl_api *a, struct pl_http_request *req)
         return;
     }
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    pl_timed_cond_init(&p->changed);
     p->refs = 1;
     p->follow = pl_http_query_flag(req, "follow");
     p->who = pl_principal_ref(pl_http_context(req));

@@ -10,6 +10,7 @@
 #include "storage/pack/pack_format.h"
 #include "storage/pack/pack_reader.h"
 #include "storage/system/log_line.h"
+#include "storage/system/timed_cond.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -604,17 +605,13 @@ static int read_notes(struct pl_read_back *b, struct pl_err *err)
 int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, struct pl_read_back **ret, struct pl_err *err)
 {
     struct pl_read_back *b = calloc(1, sizeof *b);
-    pthread_condattr_t monotonic;
     int r;
 
     if (!b)
         return pl_err_nomem(err);
     *b = (struct pl_read_back){.db = db, .stores = stores, .last = &b->first};
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->change, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pl_timed_cond_init(&b->change);
     r = read_notes(b, err);
     if (r < 0) {
         pl_upload_verify_destroy(b);

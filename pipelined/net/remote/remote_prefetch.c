@@ -4,6 +4,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/pack/pack_reader.h"
+#include "storage/system/timed_cond.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -321,11 +322,7 @@ static bool has_room(const struct pl_remote_ahead *a, const struct range *r)
 
 static void wait_for_room(struct pl_remote_ahead *a)
 {
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += LOOK_AGAIN_S;
-    (void)pthread_cond_timedwait(&a->changed, &a->lock, &until);
+    pl_timed_cond_wait(&a->changed, &a->lock, LOOK_AGAIN_S * INT64_C(1000));
 }
 
 /* A thread that loads planned ranges in order while there is memory for them. */
@@ -372,7 +369,6 @@ static void start_threads(struct pl_remote_ahead *a, unsigned threads)
 struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_read_window_fetch fetch, void *self)
 {
     struct pl_remote_ahead *a = calloc(1, sizeof(*a));
-    pthread_condattr_t attributes;
 
     if (a == NULL)
         return NULL;
@@ -380,10 +376,7 @@ struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_read_window_fetch fetc
     a->self = self;
     a->stale_ms = PL_REMOTE_PREFETCH_STALE_MS;
     pthread_mutex_init(&a->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&a->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pl_timed_cond_init(&a->changed);
     return a;
 }
 

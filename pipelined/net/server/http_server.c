@@ -9,6 +9,7 @@
 #include "pipelined/text/json_text.h"
 #include "storage/base/alloc_failure.h"
 #include "storage/base/clock.h"
+#include "storage/system/timed_cond.h"
 #include "storage/system/trace.h"
 #include <fcntl.h>
 #include <netdb.h>
@@ -654,7 +655,6 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
 int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server **ret, struct pl_err *err)
 {
     struct pl_http_server *s = calloc(1, sizeof(*s));
-    pthread_condattr_t monotonic;
     int r;
 
     if (!s)
@@ -675,10 +675,7 @@ int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server 
     s->pool = o->pool;
     s->n_matchers = o->n_routes;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->idle, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pl_timed_cond_init(&s->idle);
     r = pl_httpd_matchers_compile(o->routes, o->n_routes, &s->matchers, err);
     if (r == 0)
         r = server_listen(s, o->listen, err);
