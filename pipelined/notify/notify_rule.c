@@ -1,6 +1,7 @@
 /* notify_rule: one table of the types of events and their states; a filter is a bit for each state. */
 #include "pipelined/notify/notify_rule.h"
 
+#include "pipelined/policy/back_off.h"
 #include "pipelined/policy/project_secret.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/buf.h"
@@ -229,11 +230,7 @@ enum pl_notify_match pl_notify_match(const struct pl_notify_filter *f, const cha
 
 int64_t pl_notify_wait_ms(unsigned failures, uint32_t random)
 {
-    int64_t wait = PL_NOTIFY_BACK_OFF_MS;
-
-    for (unsigned i = 1; i < failures && wait < PL_NOTIFY_BACK_OFF_MAX_MS; i++)
-        wait = PL_MIN(2 * wait, (int64_t)PL_NOTIFY_BACK_OFF_MAX_MS);
-    return wait + wait * ((int64_t)(random % 201) - 100) / 1000;
+    return pl_back_off_ms(PL_NOTIFY_BACK_OFF_MS, PL_NOTIFY_BACK_OFF_MAX_MS, failures > 0 ? failures - 1 : 0, random);
 }
 
 /* ---- the URL ---- */

@@ -7,6 +7,7 @@
  * Threads: Any thread.
  *
  * Headers for other rooms:
+ *   back_off               how long to wait before another attempt
  *   container_log_request  request for the output of a container
  *   disk_space             disk-full thresholds and their states
  *   principal              roles, permissions and the caller's identity
