@@ -28,7 +28,7 @@ int pl_status_kind_parse(const char *text, enum pl_status_kind *ret, struct pl_e
             *ret = (enum pl_status_kind)i;
             return 0;
         }
-    return pl_err_set(err, PL_EINVAL, "status: \"%.40s\" is not accepted: " PL_STATUS_KINDS, text);
+    return pl_err_set(err, PL_EINVAL, "\"%.40s\" is not accepted: " PL_STATUS_KINDS, text);
 }
 
 /* ---- the URL ---- */

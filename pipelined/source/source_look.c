@@ -262,8 +262,7 @@ static void note_status(struct pl_source_look *l, const struct pl_source_commit 
     }
 }
 
-/* Sends the status that l->posted notes, if it is due, and records the outcome. */
-static void post_status(struct pl_source_look *l)
+int pl_source_look_post(struct pl_source_look *l, const char *ending, json_t *note)
 {
     char context[sizeof l->name + 24];
     const struct pl_status_source source = {.poster = l->poster,
@@ -273,20 +272,27 @@ static void post_status(struct pl_source_look *l)
                                             .context = context,
                                             .settings = l->settings,
                                             .now = l->asked || l->changed};
-    struct pl_source_told told = {.name = l->name, .posted = l->posted};
-    struct pl_err err = {0}, why = {0};
-    const bool failed_before = json_object_get(l->posted, "error") != NULL;
+    const bool failed_before = json_object_get(note, "error") != NULL;
+    struct pl_err err = {0};
     int r;
 
-    snprintf(context, sizeof context, "pipelined/%s", l->name);
-    r = l->posted ? pl_status_post(&source, l->posted, &err) : 0;
-    if (r == 0 || r == PL_ECANCELED)
-        return;
-    if (r < 0 && !failed_before)
+    snprintf(context, sizeof context, "pipelined/%s%s", l->name, ending);
+    r = pl_status_post(&source, note, &err);
+    if (r < 0 && r != PL_ECANCELED && !failed_before)
         pl_log_warn("source", "source %s: the status of commit %.12s could not be posted: %s", l->name,
-                    pl_json_str(l->posted, "commit"), err.msg);
-    if (pl_db_run(l->host->db, PL_TX_UNLOGGED, pl_tx_source_told, &told, &why) < 0)
-        pl_log_warn("source", "source %s: what was posted cannot be recorded: %s", l->name, why.msg);
+                    pl_json_str(note, "commit"), err.msg);
+    return r;
+}
+
+/* Sends the status that l->posted notes, if it is due, and records the outcome. */
+static void post_status(struct pl_source_look *l)
+{
+    struct pl_source_told told = {.name = l->name, .posted = l->posted};
+    struct pl_err err = {0};
+    int r = l->posted ? pl_source_look_post(l, "", l->posted) : 0;
+
+    if (r != 0 && r != PL_ECANCELED && pl_db_run(l->host->db, PL_TX_UNLOGGED, pl_tx_source_told, &told, &err) < 0)
+        pl_log_warn("source", "source %s: what was posted cannot be recorded: %s", l->name, err.msg);
 }
 
 /* Sets the pipelines of the tip's commit, and records the outcome. */

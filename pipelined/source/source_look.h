@@ -50,6 +50,9 @@ int pl_source_look_ask(struct pl_source_look *l, const struct pl_source_ask *ask
 PL_MUST_CHECK
 int pl_source_look_set(struct pl_source_look *l, const json_t *tip, bool dry_run, struct pl_source_commit *c,
                        struct pl_source_apply *done, struct pl_err *err);
+/* Sends the status that a note says (status_poster.h), named "pipelined/SOURCE" and `ending`. Errors as of pl_status_post; the first in a
+ * row is logged. */
+int pl_source_look_post(struct pl_source_look *l, const char *ending, json_t *note);
 /* True if an error of pl_source_look_set says something about the commit, not about the daemon or the way to the repository. */
 bool pl_source_look_blames(int code);
 

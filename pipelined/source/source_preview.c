@@ -265,28 +265,14 @@ static int plan_branches(struct pl_source_look *l, json_t *previews, json_t *bra
 /* Sends statuses that are due, up to the bound. After an error of the server the others wait for the next look. */
 static void post_previews(struct pl_source_look *l, json_t *previews)
 {
-    char context[sizeof l->name + 24];
-    const struct pl_status_source source = {.poster = l->poster,
-                                            .secrets = l->host->secrets,
-                                            .self = l->host->engine,
-                                            .project = l->project,
-                                            .context = context,
-                                            .settings = l->settings,
-                                            .now = l->asked || l->changed};
-    struct pl_err err = {0};
     unsigned n = 0;
     json_t *one;
     size_t i;
 
-    snprintf(context, sizeof context, "pipelined/%s/preview", l->name);
     json_array_foreach(previews, i, one)
     {
-        const bool failed_before = json_object_get(one, "error") != NULL;
-        const int r = pl_status_post(&source, one, &err);
+        const int r = pl_source_look_post(l, "/preview", one);
 
-        if (r < 0 && r != PL_ECANCELED && !failed_before)
-            pl_log_warn("source", "source %s: the status of commit %.12s could not be posted: %s", l->name,
-                        pl_json_str(one, "commit"), err.msg);
         n += r > 0;
         if (r < 0 || n == PL_PREVIEWS_PER_LOOK)
             break;

@@ -13,23 +13,12 @@
 static int check_git(const char *text, struct pl_err *err)
 {
     struct pl_git_address address;
-    int r = pl_git_address_parse(text, &address, err);
-
-    return r < 0 ? pl_err_wrap(err, r, "git") : 0;
+    return pl_git_address_parse(text, &address, err);
 }
 
 static int check_secret(const char *text, struct pl_err *err)
 {
-    int r = *text ? pl_secret_name_check(text, err) : 0;
-
-    return r < 0 ? pl_err_wrap(err, r, "secret") : 0;
-}
-
-static int check_branch(const char *text, struct pl_err *err)
-{
-    int r = pl_git_branch_check(text, err);
-
-    return r < 0 ? pl_err_wrap(err, r, "branch") : 0;
+    return *text ? pl_secret_name_check(text, err) : 0;
 }
 
 static int check_path(const char *text, struct pl_err *err)
@@ -40,7 +29,7 @@ static int check_path(const char *text, struct pl_err *err)
     if (r == 0 && pl_glob_is_root(glob))
         r = pl_err_set(err, PL_EINVAL, "a pattern for spec files is expected, such as \"%s\"", PL_SOURCE_PATH);
     pl_glob_destroy(glob);
-    return r < 0 ? pl_err_wrap(err, r, "path") : 0;
+    return r;
 }
 
 static int check_interval(const char *text, struct pl_err *err)
@@ -50,21 +39,14 @@ static int check_interval(const char *text, struct pl_err *err)
 
     if (r == 0 && (ms < PL_SOURCE_INTERVAL_MIN_MS || ms > PL_SOURCE_INTERVAL_MAX_MS))
         r = pl_err_set(err, PL_EINVAL, "\"%.40s\" is not between 1s and 24h", text);
-    return r < 0 ? pl_err_wrap(err, r, "interval") : 0;
+    return r;
 }
 
 static int check_prune(const char *text, struct pl_err *err)
 {
     if (strcmp(text, "off") != 0 && strcmp(text, "stop") != 0 && strcmp(text, "delete") != 0)
-        return pl_err_set(err, PL_EINVAL, "prune: \"%.40s\" is not accepted: off, stop or delete", text);
+        return pl_err_set(err, PL_EINVAL, "\"%.40s\" is not accepted: off, stop or delete", text);
     return 0;
-}
-
-static int check_hook_secret(const char *text, struct pl_err *err)
-{
-    int r = *text ? pl_secret_name_check(text, err) : 0;
-
-    return r < 0 ? pl_err_wrap(err, r, "hook_secret") : 0;
 }
 
 static int check_status(const char *text, struct pl_err *err)
@@ -75,16 +57,16 @@ static int check_status(const char *text, struct pl_err *err)
 }
 
 static const struct setting {
-    const char *name, *fallback; /* NULL = the setting is required */
-    int (*check)(const char *text, struct pl_err *err);
+    const char *name, *fallback;                        /* NULL = the setting is required */
+    int (*check)(const char *text, struct pl_err *err); /* its errors do not name the setting */
 } rows[] = {
     {"git", NULL, check_git},
-    {"branch", "", check_branch},
+    {"branch", "", pl_git_branch_check},
     {"path", PL_SOURCE_PATH, check_path},
     {"interval", PL_SOURCE_INTERVAL, check_interval},
     {"secret", "", check_secret},
     {"prune", "off", check_prune},
-    {"hook_secret", "", check_hook_secret},
+    {"hook_secret", "", check_secret},
     {"status", "off", check_status},
 };
 static const char *const switches[] = {"preview", "paused"}; /* false if not given */
@@ -101,8 +83,8 @@ static int take_text(const struct setting *row, const json_t *settings, bool upd
     if (!text)
         r = pl_err_set(err, PL_EINVAL, value ? "%s: a text is expected" : "%s is missing: the address of the repository",
                        row->name);
-    else
-        r = row->check(text, err);
+    else if ((r = row->check(text, err)) < 0)
+        r = pl_err_wrap(err, r, "%s", row->name);
     if (r < 0)
         return pl_err_field(err, r, row->name);
     return json_object_set_new(out, row->name, json_string(text)) < 0 ? pl_err_nomem(err) : 0;
