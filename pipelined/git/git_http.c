@@ -15,10 +15,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define REFS        "/info/refs?service=git-upload-pack"
-#define PACK        "/git-upload-pack"
-#define FIRST_LINE  "001e# service=git-upload-pack"
-#define STATUS_GOOD 200u
+#define REFS       "/info/refs?service=git-upload-pack"
+#define PACK       "/git-upload-pack"
+#define FIRST_LINE "001e# service=git-upload-pack"
 
 struct subtransport {
     git_smart_subtransport parent;

@@ -448,7 +448,7 @@ bool pl_sources_webhook(struct pl_sources *s, const struct pl_webhook *hook)
     pthread_mutex_lock(&s->lock);
     o = find(s, hook->source);
     snprintf(project, sizeof project, "%s", o ? o->project : "");
-    snprintf(secret, sizeof secret, "%s", o && !o->gone ? pl_json_str(o->settings, "hook_secret") : "");
+    snprintf(secret, sizeof secret, "%s", o ? pl_json_str(o->settings, "hook_secret") : "");
     pthread_mutex_unlock(&s->lock);
     if (!pl_webhook_keys_check(s->hooks, hook, *secret ? &(struct pl_webhook_secret){project, secret} : NULL))
         return false;
