@@ -1,4 +1,6 @@
-"""A batch command that attacks: it keeps its folders open and puts links in the place of what is in them, without end, wherever the agent moves them."""
+"""A batch command that attacks: it keeps its folders open and puts links in the place of what is in them, without end, wherever the agent moves them.
+It leaves the folders of one datum in four alone while the datum runs: these datums succeed beside the attack on the folders of the others."""
+import inspect
 
 SCRIPT = '''#!/usr/bin/python3
 import os, threading
@@ -34,6 +36,8 @@ def fill(top):
     return os.open(top, os.O_RDONLY | os.O_DIRECTORY)
 
 
+%s
+
 threads = []
 for d in pl.datums():
     for over, thread in threads[:-4]:
@@ -42,12 +46,19 @@ for d in pl.datums():
     threads = threads[-4:]
     for top in (d.out + "/" + d.id[:12], os.environ["PL_CHECKPOINT"] + "/kept"):
         over = threading.Event()
-        threads.append((over, threading.Thread(target=swap_on, args=(fill(top), over), daemon=True)))
-        threads[-1][1].start()
+        folder = fill(top)
+        if not left_alone(d.id):
+            threads.append((over, threading.Thread(target=swap_on, args=(folder, over), daemon=True)))
+            threads[-1][1].start()
     print("swaps:", swaps, flush=True)
 '''
 
 
+def left_alone(datum):
+    """Whether the command leaves the folders of the datum with this ID alone."""
+    return int(datum, 16) % 4 == 0
+
+
 def script(folder, *files):
     """The command, whose links lead to a folder and two files."""
-    return SCRIPT % ((folder, *files),)
+    return SCRIPT % ((folder, *files), inspect.getsource(left_alone))

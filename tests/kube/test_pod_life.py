@@ -88,17 +88,19 @@ def test_a_command_that_lives_on_and_swaps_its_output_for_links_gets_nothing_of_
     """Links to what only the agent has, its environment with the worker's token; the pod's output, checkpoints and what is removed."""
     script = swapping_command.script("/proc/self", "/proc/self/environ", "/proc/self/cmdline")
     one = world("", "folders", run=["/usr/bin/python3", "-c", script], datum={"batch": True}, checkpoint={"every": "100ms"})
-    ids = [hashlib.sha256(b"%d" % i).hexdigest() for i in range(40)]
-    one.daemon.give("t", [row(i, ids[i]) for i in range(40)])
+    ids = [hashlib.sha256(b"%d" % i).hexdigest() for i in range(24)]
+    one.daemon.give("t", [row(i, ids[i]) for i in range(24)])
     rows = one.daemon.result()["rows"]
     good = [got for got in rows if got["state"] == "success"]
-    swaps = [int(text.split(b"swaps: ")[-1].split()[0]) for text in one.daemon.logs.values() if b"swaps: " in text]
-    assert len(rows) == 40 and good and max(swaps) >= 1000, (rows[:3], one.said(), one.daemon.logs)
-    assert one.daemon.packs or all("ops" in got["output"] for got in good)
+    assert len(rows) == 24, (rows, one.said())
+    assert {index for index, one_id in enumerate(ids) if swapping_command.left_alone(one_id)} <= {got["index"] for got in good}, (rows, one.said())
+    assert one.daemon.checkpoints and one.daemon.packs, one.said()
     for bytes_ in [json.dumps(rows).encode(), *(base64.b64decode(got["output"]["ops"]) for got in good if "ops" in got["output"]), *one.daemon.packs.values()]:
         assert b"PIPELINED_WORKER_TOKEN" not in bytes_ and b"pipelined-worker" not in bytes_
     one.daemon.end()
     assert one.exit_codes()["agent"] == 0, one.said()
+    swaps = [int(text.split(b"swaps: ")[-1].split()[0]) for text in one.daemon.logs.values() if b"swaps: " in text]  # printed text may come after results
+    assert max(swaps) >= 1000, (swaps, one.said())
 
 
 def memory_is_bounded():

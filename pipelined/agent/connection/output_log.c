@@ -119,7 +119,8 @@ static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err
     return r;
 }
 
-/* Sends one piece, retrying while the daemon is away. Drops it with a log line when the daemon refuses it. */
+/* Sends one piece, retrying while the daemon is away. Drops it with a log line when the daemon refuses it or
+ * the task is over. */
 static void send_piece(struct pl_outlog *o, struct piece *p)
 {
     struct pl_err err = {0};
@@ -135,9 +136,9 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
         if (r != PL_ECANCELED && (r == 0 || !pl_daemon_client_retry(o->link, r, &tries)))
             break;
     }
-    if (r < 0 && held)
+    if (r < 0 || !held)
         pl_log_warn("outlog", "task %s: %zu bytes of %s could not be sent to the daemon: %s", p->lease.task, p->bytes.len,
-                    p->kind == OUTPUT ? "output" : "metrics", err.msg);
+                    p->kind == OUTPUT ? "output" : "metrics", held ? err.msg : "the task ended before");
 }
 
 /* Returns the monotonic time at which the first piece is to be sent; 0 = now. */
