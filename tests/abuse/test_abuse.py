@@ -382,6 +382,14 @@ class Reader:
         self.socket.close()
 
 
+def held_by_the_kernel(daemon):
+    """Bytes that wait to be sent to the daemon's clients, for each connection."""
+    port = int(daemon.url.rsplit(":", 1)[1])
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        fields = [line.split() for line in f.readlines()[1:]]
+    return [int(one[4].split(":")[0], 16) for one in fields if int(one[1].split(":")[1], 16) == port]
+
+
 def test_readers_that_do_not_read(daemon, writer, other):
     daemon.default.repo("in")
     records, root, size = list_dag(width=2000, levels=2, chunk=os.urandom(65536))
@@ -391,10 +399,13 @@ def test_readers_that_do_not_read(daemon, writer, other):
     def attack():
         readers = [Reader(daemon, "/api/v1/repos/default/in/refs/master/files/f", writer) for _ in range(200)]
         threading.Event().wait(ATTACK_S)  # the sample
+        held = held_by_the_kernel(daemon)
         for reader in readers:
             reader.close()
+        return held
 
-    beside("readers that do not read", daemon, other, attack)
+    held = beside("readers that do not read", daemon, other, attack)
+    assert 0 < max(held) <= 1 << 20, held
 
 
 def cpu_s(daemon):

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -21,6 +22,8 @@
 #include <time.h>
 
 #define ACCEPT_AT_ONCE 64
+/* bytes that the kernel takes for a client that does not read; what such a client costs must stay small */
+#define UNSENT_MAX (256 << 10)
 /* pause before new connections are accepted again when the process has no file descriptors left, in ms */
 #define DEAF_MS 100
 
@@ -575,10 +578,11 @@ static int listen_address(const char *text, char *host, size_t host_size, const 
 
 static int listen_on(const struct addrinfo *a, const char *text, struct pl_err *err)
 {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, errnum;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, unsent = UNSENT_MAX, errnum;
 
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 &&
-        listen(fd, 1024) == 0)
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent)) == 0 &&
+        bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 1024) == 0)
         return fd;
     errnum = errno;
     if (fd >= 0)
