@@ -155,7 +155,6 @@ static int keep_state(struct pl_tx *tx, const json_t *payload, struct pl_err *er
 int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err)
 {
     _cleanup_free_ char *text = NULL;
-    size_t len;
     int r;
 
     if (!payload)
@@ -165,8 +164,7 @@ int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *
     if (r == 0 && tx->class != PL_TX_LOGGED)
         r = pl_err_set(err, PL_EINTERNAL, "an unlogged transaction must not make a log record: %s", pl_record_name(kind));
     if (r == 0) {
-        len = strlen(text);
-        r = pl_log_batch_add(&tx->batch, kind, text, len, err);
+        r = pl_log_batch_add(&tx->batch, kind, text, strlen(text), err);
         tx->full = r == PL_ETOOBIG;
     }
     r = r < 0 ? r : pl_apply_record(tx->db->writer, kind, payload, tx->seq, err);
@@ -660,15 +658,13 @@ int pl_db_own_reader(struct pl_db *db, struct pl_conn **ret, struct pl_err *err)
 
 static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
 {
-    int r;
+    int r = 0;
 
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; r == 0 && i < n; i++) {
         r = pl_db_own_reader(db, &db->readers[i], err);
-        if (r < 0)
-            return r;
-        db->n_readers = db->n_free = i + 1;
+        db->n_readers = db->n_free = r < 0 ? i : i + 1;
     }
-    return 0;
+    return r;
 }
 
 /* Takes over the log: from here on every object carries this daemon's epoch. */
@@ -686,6 +682,11 @@ static int own_log(struct pl_db *db, struct pl_object_store *objects, struct pl_
 int pl_db_check_owner(struct pl_db *db, struct pl_err *err)
 {
     return pl_log_watch_look(db->watch, err);
+}
+
+void pl_db_check_owner_soon(struct pl_db *db)
+{
+    pl_log_watch_look_soon(db->watch);
 }
 
 /* Starts the trusted clock at the newest time in the database. A database from an older program, or one
@@ -717,7 +718,6 @@ static int start_watch(struct pl_db *db, struct pl_err *err)
 /* Opens everything in order: lock, database, clock, epoch, watch, writer thread, readers. */
 static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_err *err)
 {
-    unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
     int r = pl_db_lock(db->dir, &db->lock_fd, err);
 
     /* sync files that a killed daemon left unsynced: later durable data will depend on them */
@@ -735,7 +735,7 @@ static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_
     if (pthread_create(&db->thread, NULL, writer_main, db) != 0)
         return pl_err_nomem(err);
     db->thread_started = true;
-    return open_readers(db, readers, err);
+    return open_readers(db, PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX), err);
 }
 
 int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err)

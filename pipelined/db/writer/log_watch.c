@@ -12,7 +12,8 @@ struct pl_log_watch {
     _Atomic uint64_t seq;
     atomic_bool told, stopping;
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* signalled on stop */
+    pthread_cond_t wake; /* signalled on stop, and to check at once */
+    bool soon;           /* under `lock`: the thread must check at once */
     pthread_t thread;
     bool started;
 };
@@ -40,6 +41,14 @@ int pl_log_watch_look(struct pl_log_watch *w, struct pl_err *err)
     return r;
 }
 
+void pl_log_watch_look_soon(struct pl_log_watch *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->soon = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+}
+
 static void *watch_main(void *arg)
 {
     struct pl_log_watch *w = arg;
@@ -51,8 +60,9 @@ static void *watch_main(void *arg)
         const int64_t due = pl_clock_mono_ms() + w->config.every_ms;
         const struct timespec until = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
 
-        if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == 0)
+        if (!w->soon && pthread_cond_timedwait(&w->wake, &w->lock, &until) == 0)
             continue;
+        w->soon = false;
         pthread_mutex_unlock(&w->lock);
         (void)!pl_log_watch_look(w, NULL); /* errors of the store are reported by the operations that need it */
         pthread_mutex_lock(&w->lock);

@@ -31,6 +31,8 @@ int pl_log_watch_create(const struct pl_log_watch_config *config, struct pl_log_
  * PL_EFENCED: another daemon had; errors of the store: it is not known. */
 PL_MUST_CHECK
 int pl_log_watch_look(struct pl_log_watch *w, struct pl_err *err);
+/* Makes the thread check at once. Does not block. */
+void pl_log_watch_look_soon(struct pl_log_watch *w);
 /* Tells the watch that the log has grown to object `seq`. */
 void pl_log_watch_at(struct pl_log_watch *w, uint64_t seq);
 /* Stops the thread; after the return it no longer calls `fenced`. */
