@@ -413,14 +413,6 @@ static int start_ckpt(struct daemon *d, struct pl_err *err)
     return r;
 }
 
-static int64_t read_epoch(struct daemon *d)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(d->db);
-    int64_t epoch = 0;
-
-    return pl_sql_int(rd.conn, NULL, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "") < 0 ? 1 : epoch;
-}
-
 static int start_local(struct daemon *d, struct pl_err *err)
 {
     const struct pl_exec_local_config c = {.loop = d->loop,
@@ -432,6 +424,12 @@ static int start_local(struct daemon *d, struct pl_err *err)
                                            .events = pl_engine_executor_events(d->engine)};
 
     return pl_exec_local_create(&c, &d->executor, err);
+}
+
+/* Called when the cluster has a pod that a later start of a daemon has created. */
+static void on_outlived(void *arg)
+{
+    pl_db_check_owner_soon(((struct daemon *)arg)->db);
 }
 
 /* Starts the executor that runs workers as pods. The URL by which pods reach the daemon is set later, when
@@ -446,6 +444,9 @@ static int start_kubernetes(struct daemon *d, struct pl_err *err)
                                           .gpu_shapes = k->gpu_shapes,
                                           .data_dir = d->config->data,
                                           .trusted = d->kube.trusted,
+                                          .epoch = pl_db_epoch(d->db),
+                                          .outlived = on_outlived,
+                                          .outlived_arg = d,
                                           .events = pl_engine_executor_events(d->engine)};
     int r = pl_kube_settings_read(d->config, pl_db_store_id(d->db), &d->kube, err);
 
@@ -462,7 +463,7 @@ static int start_engine(struct daemon *d, struct pl_err *err)
                                  .loop = d->loop,
                                  .pool = d->pool,
                                  .master_key = d->master_key,
-                                 .epoch = (uint64_t)read_epoch(d),
+                                 .epoch = pl_db_epoch(d->db),
                                  .linger_ms = d->config->linger_ms ? d->config->linger_ms : -1,
                                  .refused = on_worker_refused,
                                  .refused_arg = d,

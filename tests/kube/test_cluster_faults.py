@@ -314,3 +314,27 @@ def test_a_daemon_that_is_killed_while_it_makes_pods_makes_none_twice(world, gat
         made.setdefault(pod["metadata"]["annotations"]["pipelined.io/worker"], set()).add(pod["metadata"]["uid"])
     assert all(len(uids) == 1 for uids in made.values()), json.dumps({worker: sorted(uids) for worker, uids in made.items()})
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
+
+
+def test_a_daemon_that_takes_over_keeps_its_pods(world, gate, tmp_path):  # noqa: F811
+    """The other one still watches the cluster, and sees them before it has looked at the log: it ends, and removes none of them."""
+    one = world([nodes.cpu("a")], options=("--store", f"file://{tmp_path}/store"))
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    first, root = one.daemon, tmp_path / "second"
+    root.mkdir()
+    second = kit.Daemon(root, *first.options, "--listen", f"127.0.0.1:{control_plane.servers.free_port()}").start()
+    try:
+        gate.arrived()
+        assert first.process.wait(timeout=60) == 75, first.log()
+        first.process = None
+        assert "another daemon" in first.log()
+        gate.open()
+        end = second.default.wait(run)
+        assert end["state"] == "success", (end, one.tell(), second.log()[-6000:])
+        assert sorted(name.rsplit("-", 1)[1] for name in names(one, "st")) == ["1", "2"], one.tell()
+        one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
+    finally:
+        assert second.stop() == 0
+    for log in second.logs:
+        kit.check_log(log)

@@ -116,8 +116,8 @@ static bool is_named_for_worker(const json_t *metadata)
            strspn(name + n - len - 10, "0123456789abcdef") == 10;
 }
 
-/* Deletes a pod of this store that has no worker, because the daemon that made it died before it recorded the
- * worker. */
+/* Deletes a pod of this store that has no worker: the daemon that made it died before it recorded the worker,
+ * or the worker has ended. */
 static void remove_stray(struct kube *k, json_t *object)
 {
     struct kpod *p = pl_worker_pod_new(k, 0);
@@ -164,13 +164,42 @@ static void synced(struct kube *k)
     }
 }
 
-/* Passes a pod's change to its worker, and removes pods of this store that have no worker. */
+/* Handles a pod of this store that has no worker here. A pod of a later start of a daemon is never deleted:
+ * it shows that another daemon has taken over, or that the store was set back to an older state. Pods of
+ * earlier starts are removed by the first listing only; one that appears later was made by a daemon that does
+ * not know yet that this one has taken over. */
+static void on_stray(struct kube *k, enum pl_kube_event e, json_t *object)
+{
+    const json_t *metadata = json_object_get(object, "metadata");
+    const char *name = pl_json_str(metadata, "name");
+    uint64_t start;
+
+    if (!is_named_for_worker(metadata)) {
+        if (e == PL_KUBE_ADDED)
+            pl_log_warn("kubernetes", "pod %s has the labels of this daemon's pods but was not created by it: ignored", name);
+        return;
+    }
+    start = strtoull(pl_json_str(json_object_get(metadata, "annotations"), PL_POD_LABEL "worker"), NULL, 10) >> 32;
+    if (start == k->epoch || (start < k->epoch && !k->listed)) {
+        remove_stray(k, object);
+    } else if (e == PL_KUBE_ADDED) {
+        pl_log_warn("kubernetes",
+                    "pod %s was created by start %" PRIu64 " of a daemon on this store, and this is start %" PRIu64
+                    ": the pod is left alone",
+                    name, start, k->epoch);
+        if (start > k->epoch && k->outlived)
+            k->outlived(k->outlived_arg);
+    }
+}
+
+/* Passes a pod's change to its worker. */
 static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 {
     struct kube *k = self;
     struct kpod *p;
 
     if (e == PL_KUBE_SYNCED) {
+        k->listed = true;
         synced(k);
         pl_worker_pods_try_all(k);
         return;
@@ -185,11 +214,8 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
         pl_worker_pod_gone(p, "its pod was deleted");
     } else if (p) {
         pl_worker_pod_seen(p, object);
-    } else if (is_named_for_worker(json_object_get(object, "metadata"))) {
-        remove_stray(k, object);
-    } else if (e == PL_KUBE_ADDED) {
-        pl_log_warn("kubernetes", "pod %s has the labels of this daemon's pods but was not created by it: ignored",
-                    pl_json_str(json_object_get(object, "metadata"), "name"));
+    } else {
+        on_stray(k, e, object);
     }
 }
 
@@ -507,6 +533,9 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .settings = config->settings,
                        .trusted = config->trusted,
                        .n_trusted = config->n_trusted,
+                       .epoch = config->epoch,
+                       .outlived = config->outlived,
+                       .outlived_arg = config->outlived_arg,
                        .gpu_shapes = config->gpu_shapes,
                        .data_dir = config->data_dir,
                        .events = config->events};

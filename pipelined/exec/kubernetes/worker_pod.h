@@ -176,6 +176,10 @@ struct kube {
     struct pl_pod_settings *settings;
     const char *const *trusted;
     size_t n_trusted;
+    uint64_t epoch; /* number of this start of the daemon */
+    void (*outlived)(void *arg);
+    void *outlived_arg;
+    bool listed; /* the first listing of pods is complete */
     struct pl_executor_events events;
     struct pl_kube_feed *pods_feed, *events_feed;
     struct pl_map pods;   /* map: worker id → struct kpod */

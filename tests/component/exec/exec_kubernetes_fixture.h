@@ -39,6 +39,8 @@ struct fixture {
     const char *owner; /* NULL = none */
     const char *trusted;
     bool network_off; /* of all projects */
+    uint64_t epoch;   /* number of the daemon's start */
+    unsigned outlived;
     char kubeconfig[64];
     bool (*until)(struct fixture *f);
     unsigned ticks;
@@ -129,6 +131,11 @@ static inline bool network_off(void *self, const char *project)
     return ((const struct fixture *)self)->network_off;
 }
 
+static inline void on_outlived(void *self)
+{
+    ((struct fixture *)self)->outlived++;
+}
+
 static inline bool has_come(void *self, uint64_t id)
 {
     struct fixture *f = self;
@@ -174,6 +181,9 @@ static inline void create(struct fixture *f, bool follow)
                                                .kubeconfig = f->kubeconfig,
                                                .context = "",
                                                .settings = &f->settings,
+                                               .epoch = f->epoch,
+                                               .outlived = on_outlived,
+                                               .outlived_arg = f,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
                                                           has_shape, has_come, on_image, on_needs, network_off}};
     struct pl_err err = {0};

@@ -199,6 +199,71 @@ static void a_copy_is_not_adopted(void **state_)
     assert_there(f, PODS "/a-copy");
 }
 
+/* A pod that another start made for one of its workers. */
+static void put_stray(struct fixture *f, uint64_t worker)
+{
+    char name[PL_POD_NAME_BYTES], id[24];
+
+    pl_pod_name(STORE, "default", "Train_net", 1, (uint32_t)worker, (uint32_t)(worker >> 32), name);
+    (void)snprintf(id, sizeof id, "%llu", (unsigned long long)worker);
+    kube_fake_put(f->fake, PODS,
+                  json_pack("{s:{s:s, s:{s:s}, s:{s:s}}, s:{s:s}}", "metadata", "name", name, "labels", PL_POD_LABEL "store",
+                            STORE, "annotations", PL_POD_LABEL "worker", id, "status", "phase", "Running"));
+}
+
+static bool is_outlived(struct fixture *f)
+{
+    return f->outlived > 0;
+}
+
+#define OF_START(start, number) ((uint64_t)(start) << 32 | (number))
+
+/* Another daemon has taken over the store: nothing of it is touched, and the log is looked at. */
+static void a_pod_of_a_later_start_is_left_alone_and_told(void **state_)
+{
+    struct fixture *f = *state_;
+    char path[256];
+
+    f->epoch = 5;
+    put_stray(f, OF_START(6, 1));
+    create(f, true);
+    until(f, is_outlived);
+    f->outlived = 0;
+    put_stray(f, OF_START(7, 1));
+    until(f, is_outlived);
+    assert_int_equal(f->outlived, 1);
+    start(f, OF_START(5, 1)); /* its life comes after all that was heard of them */
+    until(f, has_three_pods);
+    run(f, OF_START(5, 1));
+    until(f, is_up);
+    finish(f, OF_START(5, 1), 0, 0);
+    until(f, has_two_pods);
+    assert_there(f, path_of(OF_START(6, 1), path));
+    assert_there(f, path_of(OF_START(7, 1), path));
+}
+
+/* What a fenced daemon still makes is not this one's to remove: it may be fenced itself. */
+static void only_the_first_list_removes_pods_of_earlier_starts(void **state_)
+{
+    struct fixture *f = *state_;
+    char path[256];
+
+    f->epoch = 5;
+    put_stray(f, OF_START(4, 1));
+    put_stray(f, OF_START(5, 9));
+    create(f, true);
+    until(f, has_no_pod);
+    put_stray(f, OF_START(4, 2));
+    start(f, OF_START(5, 1));
+    until(f, has_two_pods);
+    run(f, OF_START(5, 1));
+    until(f, is_up);
+    finish(f, OF_START(5, 1), 0, 0);
+    until(f, has_pod);
+    assert_there(f, path_of(OF_START(4, 2), path));
+    assert_int_equal(f->outlived, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +272,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_foreign_pod_under_our_name_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_of_a_pod_of_ours_is_nobody_s, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_is_not_adopted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pod_of_a_later_start_is_left_alone_and_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_the_first_list_removes_pods_of_earlier_starts, setup, teardown),
         cmocka_unit_test_setup_teardown(who_only_names_a_worker_is_not_taken_for_it, setup, teardown),
     };
 
