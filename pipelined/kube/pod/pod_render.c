@@ -152,10 +152,10 @@ static void make_metadata(struct pod_build *b)
     }
     pl_pod_put(b, metadata, "labels", b->labels);
     pl_pod_put(b, metadata, "annotations", b->annotations);
-    if (s->owner_uid != NULL)
+    if (s->owner_uid != NULL) /* as controller: `kubectl drain` refuses to evict pods that have none */
         pl_pod_put(b, metadata, "ownerReferences",
-                   json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "v1", "kind", "ConfigMap", "name", s->owner_name, "uid",
-                             s->owner_uid));
+                   json_pack("[{s:s, s:s, s:s, s:s, s:b}]", "apiVersion", "v1", "kind", "ConfigMap", "name", s->owner_name, "uid",
+                             s->owner_uid, "controller", 1));
     b->pod = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "Pod", "metadata", metadata);
     b->spec = json_object();
     pl_pod_put(b, b->pod, "spec", b->spec);
