@@ -23,6 +23,13 @@ def test_why_an_agent_does_not_come_is_what_its_job_says(world):  # noqa: F811
     assert log_of(one, "st", "--container", "install").code == 0
 
 
+def test_an_agent_that_cannot_resolve_the_daemon_s_name_names_the_setting(world):  # noqa: F811
+    one = world([nodes.cpu("a")], options=("--worker-url", "http://pipelined.nowhere.invalid:7380"))
+    run = begin(one, "st", "true")
+    job = says(one, run, "st", "no server at http://pipelined.nowhere.invalid:7380: its name cannot be resolved: check worker_url", timeout=90)
+    assert "--server" not in job["reason"], job
+
+
 def test_an_agent_that_ends_before_it_came_tells_by_its_end(world, plane):  # noqa: F811
     """Without a request: the end of what it printed is in its pod's status."""
     one = world([nodes.cpu("a")], options=("--worker-url", plane.endpoint))  # a server whose certificate it does not trust

@@ -33,7 +33,8 @@ struct pl_uplink {
     char *token;
     char *ca;
     char *store_url; /* "file:///DIR" or NULL */
-    char *project;   /* project of the store; NULL before pl_daemon_client_open_store */
+    const char *remedy;
+    char *project; /* project of the store; NULL before pl_daemon_client_open_store */
     int64_t orphan_ms;
     atomic_bool *stopping;
     int wake_fd; /* eventfd; stays readable once the agent is stopping */
@@ -58,6 +59,8 @@ static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err
     e->url = strdup(url);
     r = e->url ? pl_http_client_create(url, l->token, &e->client, err) : pl_err_nomem(err);
     r = r < 0 || !l->ca ? r : pl_http_client_set_ca(e->client, l->ca, err);
+    if (r == 0 && l->remedy)
+        pl_http_client_set_remedy(e->client, l->remedy);
     if (r < 0) {
         pl_http_client_destroy(e->client);
         free(e->url);
@@ -96,6 +99,7 @@ int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct
         return pl_err_nomem(err);
     pthread_mutex_init(&l->lock, NULL);
     l->stopping = config->stopping;
+    l->remedy = config->remedy;
     l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_DAEMON_CLIENT_ORPHAN_MS;
     l->url_file = config->url_file ? strdup(config->url_file) : NULL;
     l->token = strdup(config->token);

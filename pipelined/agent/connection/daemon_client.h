@@ -37,7 +37,10 @@ struct pl_daemon_client_config {
     const char *token;
     /* folder of the daemon's store, if this machine can read it directly; NULL = read over HTTP */
     const char *store_dir;
-    const char *ca;    /* PEM file of CA certificates; see pl_worker_config */
+    const char *ca; /* PEM file of CA certificates; see pl_worker_config */
+    /* what to do if no daemon answers at `url`, for messages; borrowed, must outlive the connection; NULL = the
+     * text of http_client */
+    const char *remedy;
     int64_t orphan_ms; /* 0 = PL_DAEMON_CLIENT_ORPHAN_MS */
     /* the caller sets it and calls pl_daemon_client_wake to stop: waiting ends and running calls end within a
      * second */

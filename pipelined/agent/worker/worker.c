@@ -87,6 +87,7 @@ static int create_link(struct pl_worker *w, struct pl_err *err)
                                                    .token = w->config.token,
                                                    .store_dir = w->config.store_dir,
                                                    .ca = w->config.ca,
+                                                   .remedy = w->config.sandbox == PL_SANDBOX_POD ? PL_WORKER_POD_REMEDY : NULL,
                                                    .stopping = &w->stopping};
 
     return w->config.alone && !w->config.url ? 0 : pl_daemon_client_create(&uplink, &w->uplink, err);

@@ -36,6 +36,9 @@
 #include "storage/pack/chunk_reader.h"
 #include <stdatomic.h>
 
+/* what to do if an agent in a pod does not reach the daemon */
+#define PL_WORKER_POD_REMEDY "check worker_url in the daemon's configuration, its Service, DNS and NetworkPolicies"
+
 struct pl_worker_config {
     const char *url, *url_file, *token, *name;
     /* folder of the daemon's store, if this machine can read it directly; NULL = read over HTTP */

@@ -344,6 +344,8 @@ static int probe_daemon(const struct options *o)
 
     if (r == 0 && o->worker.ca)
         r = pl_http_client_set_ca(client, o->worker.ca, &err);
+    if (r == 0)
+        pl_http_client_set_remedy(client, PL_WORKER_POD_REMEDY);
     r = r < 0 ? r : pl_http_client_call(client, &call, NULL, &err);
     pl_http_client_destroy(client);
     if (r < 0)

@@ -307,12 +307,30 @@ static bool only_reads(const struct pl_http_request *req)
     return pl_streq(pl_http_method(req), "GET") || pl_streq(pl_http_method(req), "HEAD");
 }
 
+/* Makes the error for a Host header that does not name this daemon. The name of a Service is such a header if
+ * worker_url has another name. */
+static int foreign_host(const struct pl_guard *g, const char *header, struct pl_err *err)
+{
+    char host[AUTHORITY_MAX], port[8];
+
+    if (!header || !authority_split(header, host, port))
+        return pl_err_set(err, PL_EHOST, "\"%.200s\" is not a name of this daemon", header ? header : "");
+    if (*port && !port_ours(g, port))
+        return pl_err_set(
+            err, PL_EHOST,
+            "\"%.200s\" is not an address of this daemon, which does not listen on port %s: if a proxy or a Service "
+            "does, set public_url or worker_url to its URL",
+            header, port);
+    return pl_err_set(err, PL_EHOST, "\"%.200s\" is not a name of this daemon: if it leads here, add %.200s to the setting hosts",
+                      header, host);
+}
+
 static int check_names(const struct pl_guard *g, const struct pl_http_request *req, struct pl_err *err)
 {
     const char *host = pl_http_header(req, "Host"), *origin = pl_http_header(req, "Origin");
 
     if (!host || !host_ours(g, host))
-        return pl_err_set(err, PL_EHOST, "\"%.200s\" is not a name of this daemon", host ? host : "");
+        return foreign_host(g, host, err);
     if (origin && !only_reads(req) && !origin_ours(g, req, origin, host))
         return pl_err_set(err, PL_EORIGIN, "web pages of origin %.200s may not change anything here", origin);
     return 0;

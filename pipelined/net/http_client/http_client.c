@@ -29,6 +29,7 @@ struct pl_http_client {
     char *shown;                           /* URL of the server, as messages show it */
     char *base;                            /* URL prefix to which the path of a call is appended */
     char *socket_path;                     /* path of a unix socket; NULL = use TCP */
+    const char *remedy;                    /* what to do if no server answers; borrowed */
     char *ca;                              /* PEM file with CA certificates; NULL = the certificates of the machine */
     bool local;                            /* the server is this machine, so no proxy is used */
     char *authorization;                   /* header "Authorization: Bearer …"; NULL = none */
@@ -111,6 +112,7 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
 
     if (!c)
         return pl_err_nomem(err);
+    c->remedy = "start pipelined, or set --server";
     pthread_mutex_init(&c->lock, NULL);
     LIST_INIT(&c->interruptible);
     r = client_init(c, base_url, token, err);
@@ -131,6 +133,11 @@ int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_
     free(c->ca);
     c->ca = copy;
     return 0;
+}
+
+void pl_http_client_set_remedy(struct pl_http_client *c, const char *remedy)
+{
+    c->remedy = remedy;
 }
 
 const char *pl_http_client_ca(const struct pl_http_client *c)
@@ -414,8 +421,9 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
     case CURLE_OPERATION_TIMEDOUT:
         return pl_err_set(err, PL_ETIMEOUT, "%s %s: no answer from %s in time", method, path, shown);
     case CURLE_COULDNT_CONNECT:
+        return pl_err_set(err, PL_ENET, "no server at %s: %s", shown, t->client->remedy);
     case CURLE_COULDNT_RESOLVE_HOST:
-        return pl_err_set(err, PL_ENET, "no server at %s: start pipelined, or set --server", shown);
+        return pl_err_set(err, PL_ENET, "no server at %s: its name cannot be resolved: %s", shown, t->client->remedy);
     case CURLE_PEER_FAILED_VERIFICATION:
         pl_err_set(err, PL_ETLS, "the certificate of %s is not trusted here, or is for another host", shown);
         return pl_err_hint(err, PL_ETLS, "Give the file of its CA certificate: --ca FILE, or PIPELINED_CA.");

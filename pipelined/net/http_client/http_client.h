@@ -42,6 +42,9 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
  * certificates. Call it before the first request. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_err *err);
+/* Sets the advice of the error "no server at …", instead of that for a user of pipelinectl. The text is borrowed
+ * and must outlive the client. Call it before the first request. */
+void pl_http_client_set_remedy(struct pl_http_client *c, const char *remedy);
 /* Returns the path of the file that pl_http_client_set_ca has set; NULL = the machine's certificates are
  * used. */
 const char *pl_http_client_ca(const struct pl_http_client *c);

@@ -151,6 +151,36 @@ static void the_host_must_be_ours(void **state)
     pass_all(doors, PL_ARRAY_SIZE(doors));
 }
 
+/* So that the name of a Service is found out about without the source. */
+static void a_foreign_host_is_told_which_setting_would_let_it_in(void **state)
+{
+    static const struct {
+        const char *host, *says;
+    } rows[] = {
+        {"pipelined.pipelined.svc:#",
+         "is not a name of this daemon: if it leads here, add pipelined.pipelined.svc to the setting hosts"},
+        {"pipelined.pipelined.svc", "add pipelined.pipelined.svc to the setting hosts"},
+        {"127.0.0.1:1", "does not listen on port 1: if a proxy or a Service does, set public_url or worker_url to its URL"},
+        {"[::1", "\\\"[::1\\\" is not a name of this daemon"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        const size_t n = strcspn(rows[i].host, "#");
+        char headers[200], number[8] = "";
+        struct answer a;
+
+        if (rows[i].host[n])
+            snprintf(number, sizeof number, "%u", port);
+        snprintf(headers, sizeof headers, AS_USER "Host: %.*s%s\r\n", (int)n, rows[i].host, number);
+        a = ask_with(LIST, headers, NULL, 0);
+        assert_int_equal(a.status, 421);
+        if (!strstr(a.body, rows[i].says))
+            fail_msg("%s: %s", rows[i].host, a.body);
+        answer_free(&a);
+    }
+}
+
 static void a_foreign_page_may_only_read(void **state)
 {
     static const struct door doors[] = {
@@ -255,6 +285,7 @@ int main(void)
         TEST(a_workers_token_opens_the_data_plane_only),
         TEST(every_route_says_who_may_ask),
         TEST(the_host_must_be_ours),
+        TEST(a_foreign_host_is_told_which_setting_would_let_it_in),
         TEST(a_foreign_page_may_only_read),
         TEST(a_login_link_gives_a_cookie_once),
         TEST(a_cookie_outlives_a_restart),

@@ -345,6 +345,10 @@ static void test_nobody_there_is_said_plainly(void **state)
     assert_int_equal(pl_http_client_create(url, NULL, &lonely, NULL), 0);
     assert_int_equal(pl_http_client_get(lonely, "/", NULL, &err), PL_ENET);
     assert_string_equal(err.msg, wanted);
+    pl_http_client_set_remedy(lonely, "check worker_url");
+    assert_int_equal(pl_http_client_get(lonely, "/", NULL, &err), PL_ENET);
+    assert_non_null(strstr(err.msg, ": check worker_url"));
+    assert_null(strstr(err.msg, "--server"));
     lonely = pl_http_client_destroy(lonely);
     assert_int_equal(pl_http_client_create("127.0.0.1:7380", NULL, &lonely, &err), PL_EINVAL);
     assert_non_null(strstr(err.msg, "http://HOST:PORT"));
