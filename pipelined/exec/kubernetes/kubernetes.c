@@ -16,7 +16,8 @@
     "metadata{labels{pipelined.io/project pipelined.io/stage kueue.x-k8s.io/queue-name} "                                        \
     "annotations{pipelined.io/worker " PL_POD_NEEDS                                                                              \
     " kubernetes.io/limit-ranger ALIYUN_COM_GPU_MEM_IDX scheduler.framework.gpushare.allocation} deletionTimestamp} "            \
-    "spec{nodeName schedulerName schedulingGates containers{name resources} " PL_CLUSTER_HOLDS_KEEP "} status"
+    "spec{nodeName schedulerName schedulingGates containers{name resources} volumes{ephemeral} " PL_CLUSTER_HOLDS_KEEP           \
+    "} status"
 #define EVENT_KEEP "involvedObject{uid} reason message type count firstTimestamp lastTimestamp eventTime series"
 
 static struct kpod *pod_of(const struct kube *k, uint64_t id)

@@ -145,6 +145,41 @@ static bool waits_for_gate(struct look *l, const char *message)
     return true;
 }
 
+/* Returns the claim template of the first volume for which the cluster makes a claim of the pod's own; NULL =
+ * none. */
+static const json_t *own_claim(const struct look *l)
+{
+    const json_t *volume, *claim;
+    size_t i;
+
+    json_array_foreach(json_object_get(l->spec, "volumes"), i, volume)
+    {
+        claim = json_object_get(json_object_get(volume, "ephemeral"), "volumeClaimTemplate");
+        if (claim != NULL)
+            return claim;
+    }
+    return NULL;
+}
+
+/* Handles a pod whose claim has no volume. Neither the pod nor its events have the reason: the scheduler treats
+ * a claim of a class that does not exist like one whose volume is still being made. */
+static bool waits_for_volume(struct look *l, const char *message)
+{
+    const json_t *claim = own_claim(l);
+    const char *class = pl_json_str(json_object_get(claim, "spec"), "storageClassName");
+
+    if (claim == NULL || strstr(message, "unbound immediate PersistentVolumeClaims") == NULL)
+        return false;
+    if (class[0] != '\0')
+        say(l, PL_POD_WAITS,
+            "StorageClass \"%.250s\" has not provided the pod's volume: does the cluster have a class of that name? (%.250s)",
+            class, message);
+    else
+        say(l, PL_POD_WAITS, "the default StorageClass has not provided the pod's volume: does the cluster have one? (%.350s)",
+            message);
+    return true;
+}
+
 /* Explains why the pod has no node: gates, or the scheduler's and the autoscaler's newest messages. */
 static void wait_for_node(struct look *l)
 {
@@ -160,6 +195,8 @@ static void wait_for_node(struct look *l)
     if (no != NULL && yes != NULL && strncmp(when(yes), when(no), 19) >= 0)
         no = NULL;
     l->to->no_growth = no != NULL;
+    if (waits_for_volume(l, message))
+        return;
     if (message[0] == '\0' && *scheduler && !pl_streq(scheduler, "default-scheduler"))
         say(l, PL_POD_WAITS, "scheduler %.100s has not examined the pod yet: does the cluster have a scheduler of that name?",
             scheduler);

@@ -21,6 +21,10 @@
     "\"containerStatuses\": [" CONTAINER("main", main_state) ", " CONTAINER("agent", ENDED("0", "Completed", "")) "]"
 #define EVENT(reason, time, message)                                                                                             \
     "{\"reason\": \"" reason "\", \"lastTimestamp\": \"2026-11-22T10:00:" time "Z\", \"message\": \"" message "\"}"
+#define VOLUME(spec) "{\"name\": \"pl\", \"ephemeral\": {\"volumeClaimTemplate\": {\"spec\": {" spec "}}}}"
+#define UNBOUND                                                                                                                  \
+    "{\"type\": \"PodScheduled\", \"status\": \"False\", \"reason\": \"Unschedulable\", \"message\": "                           \
+    "\"0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.\"}"
 
 static const struct {
     const char *pod, *events;
@@ -101,6 +105,27 @@ static const struct {
      {0},
      PL_POD_WAITS,
      "by the new name",
+     -1},
+    /* waiting for a volume of its own: the scheduler does not say of which class */
+    {"{\"spec\": {\"volumes\": [{\"name\": \"shm\", \"emptyDir\": {}}, " VOLUME(
+         "\"storageClassName\": \"fast\"") "]}, \"status\": {\"conditions\": [" UNBOUND "]}}",
+     NULL,
+     {0},
+     PL_POD_WAITS,
+     "StorageClass \"fast\" has not provided the pod's volume: does the cluster have a class of that name? (0/2 nodes are "
+     "available: pod has unbound immediate PersistentVolumeClaims.)",
+     -1},
+    {"{\"spec\": {\"volumes\": [" VOLUME("") "]}, \"status\": {\"conditions\": [" UNBOUND "]}}",
+     NULL,
+     {0},
+     PL_POD_WAITS,
+     "the default StorageClass has not provided the pod's volume: does the cluster have one? (0/2 nodes",
+     -1},
+    {"{\"spec\": {\"volumes\": [{\"name\": \"pl\", \"emptyDir\": {}}]}, \"status\": {\"conditions\": [" UNBOUND "]}}",
+     NULL,
+     {0},
+     PL_POD_WAITS,
+     "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
      -1},
     /* waiting on the node */
     {"{" NODE "}", NULL, {0}, PL_POD_WAITS, "node n1 is creating the pod's containers", -1},
