@@ -77,6 +77,8 @@ static void append_products(const struct pl_node_capacity *o, uint32_t name, cha
         uint64_t all = 0, used = 0;
         bool before = false;
 
+        if (!o->shapes[i].taken || amount_of(o, &o->shapes[i], o->names[name]) == 0)
+            continue; /* another shape with this product may have the resource, and then lists it */
         for (uint32_t j = 0; j < o->n_shapes && !before; j++) {
             const struct shape *s = &o->shapes[j];
 
@@ -88,7 +90,7 @@ static void append_products(const struct pl_node_capacity *o, uint32_t name, cha
                 used = add(used, s->used[k], 1);
             }
         }
-        if (before || (all == 0 && amount_of(o, &o->shapes[i], o->names[name]) == 0) || !o->shapes[i].taken)
+        if (before)
             continue;
         append(why, at, "%s%s%s%llu", first ? " (" : "; ", product, product[0] != '\0' ? ": " : "", (unsigned long long)all);
         if (!o->without_pods)

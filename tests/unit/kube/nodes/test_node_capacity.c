@@ -151,6 +151,22 @@ static void what_no_node_could_give_is_told_with_what_is_known(void **state)
     pl_node_capacity_destroy(o);
 }
 
+/* A node whose plugin starts anew has its product and no devices; and one without labels has an empty name, as nodes
+ * without GPUs have. */
+static void each_product_is_listed_once(void **state)
+{
+    struct pl_node_capacity *o = offer_of();
+
+    (void)state;
+    node(o, "a0", "96", "1000Gi", "", A100, 1);
+    node(o, "a1", "96", "1000Gi", "\"nvidia.com/gpu\": \"8\"", A100, 1);
+    node(o, "c1", "64", "250Gi", "", "", 1);
+    node(o, "bare", "64", "250Gi", "\"nvidia.com/gpu\": \"2\"", "", 1);
+    assert_string_equal(told(o, "\"x/y\": 1"),
+                        "no node offers x/y; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: 8, 8 free; 2, 2 free)");
+    pl_node_capacity_destroy(o);
+}
+
 static void nothing_known_is_no_reason_to_refuse(void **state)
 {
     struct pl_node_capacity *o = offer_of();
@@ -761,3 +777,4 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        cmocka_unit_test(each_product_is_listed_once),
