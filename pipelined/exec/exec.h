@@ -107,6 +107,7 @@ struct pl_executor_events {
 struct pl_executor_check {
     /* reason, in the cluster's words, why no node could take a worker of the stage */
     char not_offered[1024];
+    bool on_cpu; /* `not_offered` holds for the stage's GPUs alone: its workers run on CPUs meanwhile */
     /* reason why the cluster did not answer, so that the stage is not checked */
     char not_checked[1024];
     /* sentence that says which of the stage's `resources` are not enforced; workers can run nevertheless */

@@ -26,8 +26,8 @@ static uint64_t number_of(const json_t *pod)
 
 /* Renders the pod and compares it with the nodes; leaves the rendered body in `ret` for
  * pl_pod_dry_run_ask. */
-int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
-                         struct pl_err *err)
+static int begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                 struct pl_err *err)
 {
     const struct pl_worker_spec spec = {.project = project,
                                         .stage = def->name,
@@ -60,6 +60,33 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
     ret->body = json_dumps(pod.pod, JSON_COMPACT);
     pl_pod_finish(&pod);
     return ret->body ? 0 : pl_err_nomem(err);
+}
+
+/* Begins the check of a stage whose GPUs are on offer nowhere and are not required: the cluster is asked for the
+ * pod without them, which is the one that will run. */
+static int begin_on_cpu(struct kube *k, const char *project, const struct pl_stage *def, struct pl_executor_check *ret,
+                        struct pl_err *err)
+{
+    struct pl_executor_check cpu;
+    int r = begin(k, project, def, false, &cpu, err);
+
+    free(TAKE_PTR(ret->body));
+    if (r < 0)
+        return r;
+    if (!*cpu.not_offered) {
+        memcpy(cpu.not_offered, ret->not_offered, sizeof cpu.not_offered);
+        cpu.on_cpu = true;
+    }
+    *ret = cpu;
+    return 0;
+}
+
+int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                         struct pl_err *err)
+{
+    int r = begin(k, project, def, gpu, ret, err);
+
+    return r == 0 && *ret->not_offered && gpu && !def->gpu.required ? begin_on_cpu(k, project, def, ret, err) : r;
 }
 
 /* Returns true if the cluster accepted a body with this hash recently. Forgets all hashes when they are too

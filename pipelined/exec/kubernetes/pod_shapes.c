@@ -81,6 +81,9 @@ static uint64_t facts_number(struct kube *k, uint64_t secrets)
     uint64_t n = pl_xxh64(k->owner_uid, strlen(k->owner_uid), pl_xxh64(own, sizeof own, 0));
 
     for (size_t i = 0; i < c->n_products; i++) {
+        const uint64_t has[] = {(uint64_t)c->products[i].memory_mib, c->products[i].compute};
+
+        n = pl_xxh64(has, sizeof has, n);
         n = pl_xxh64(c->products[i].label, strlen(c->products[i].label), n);
         n = pl_xxh64(c->products[i].value, strlen(c->products[i].value), n);
     }

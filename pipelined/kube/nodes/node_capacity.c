@@ -126,6 +126,16 @@ static int add_amounts(struct pl_node_capacity *o, const json_t *resources, stru
     return 0;
 }
 
+/* Returns the number that a label has; 0 if it has none, or more than `most`. */
+static uint32_t number_of(const json_t *labels, const char *label, uint32_t most)
+{
+    const char *text = pl_json_str(labels, label);
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && n <= most ? (uint32_t)n : 0;
+}
+
 /* Adds the labels that describe GPUs to the key. */
 static int add_labels(struct pl_node_capacity *o, const json_t *labels, struct shape_key *key, struct pl_err *err)
 {
@@ -136,6 +146,8 @@ static int add_labels(struct pl_node_capacity *o, const json_t *labels, struct s
         if (pl_streq(strategy, pl_offer_strategies[i]))
             key->strategy = i;
 
+    key->memory_mib = number_of(labels, json_object_get(labels, PL_GPU_MEMORY) ? PL_GPU_MEMORY : PL_KARPENTER_MEM, 1u << 30);
+    key->compute = 100 * number_of(labels, PL_GPU_COMPUTE "major", 1000) + number_of(labels, PL_GPU_COMPUTE "minor", 99);
     for (uint32_t i = 0; i < PL_NODE_CAPACITY_GPU_LABELS; i++)
         if (json_object_get(labels, pl_offer_gpu_labels[i]) != NULL)
             key->labels |= 1u << i;
@@ -520,6 +532,11 @@ static json_t *labels_json(const struct pl_node_capacity *o, const struct shape_
                                        json_string(o->names[key->products[i].value])) == 0;
     if (key->strategy > 0)
         ok = ok && json_object_set_new(labels, PL_GPU_STRATEGY, json_string(pl_offer_strategies[key->strategy])) == 0;
+    if (key->memory_mib > 0)
+        ok = ok && json_object_set_new(labels, PL_GPU_MEMORY, json_sprintf("%u", key->memory_mib)) == 0;
+    if (key->compute > 0)
+        ok = ok && json_object_set_new(labels, PL_GPU_COMPUTE "major", json_sprintf("%u", key->compute / 100)) == 0 &&
+             json_object_set_new(labels, PL_GPU_COMPUTE "minor", json_sprintf("%u", key->compute % 100)) == 0;
     if (!ok) {
         json_decref(labels);
         return NULL;

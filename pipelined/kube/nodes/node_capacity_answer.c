@@ -257,14 +257,17 @@ static size_t describe_products(struct pl_node_capacity *o)
 
     for (uint32_t i = 0; i < o->n_shapes; i++) {
         for (uint32_t k = 0; k < o->shapes[i].key.n_products && o->shapes[i].taken; k++) {
-            const struct pl_gpu_product one = {pl_offer_product_labels[o->shapes[i].key.products[k].label],
-                                               o->names[o->shapes[i].key.products[k].value]};
+            const struct shape_key *key = &o->shapes[i].key;
+            const struct pl_gpu_product one = {.label = pl_offer_product_labels[key->products[k].label],
+                                               .value = o->names[key->products[k].value]};
             size_t j = 0;
 
             while (j < n && !(o->products[j].label == one.label && o->products[j].value == one.value))
                 j++;
             if (j == n)
                 o->products[n++] = one;
+            o->products[j].memory_mib = PL_MAX(o->products[j].memory_mib, (int64_t)key->memory_mib);
+            o->products[j].compute = PL_MAX(o->products[j].compute, (unsigned)key->compute);
         }
     }
     qsort(o->products, n, sizeof(*o->products), compare_products);

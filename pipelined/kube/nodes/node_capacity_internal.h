@@ -19,6 +19,9 @@ struct shape_key {
     /* whole CPUs and GiB of memory; labels: bit i = the node has the label pl_offer_gpu_labels[i] */
     uint32_t cpus, gib, labels;
     uint32_t strategy; /* how the node shares devices: index in pl_offer_strategies */
+    /* by the node's labels: memory of a device in MiB, and its compute capability as 100 × major + minor; 0 =
+     * no label says it */
+    uint32_t memory_mib, compute;
     uint32_t n, n_products;
     struct amount amounts[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* sorted by name */
     struct {

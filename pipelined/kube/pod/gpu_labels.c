@@ -1,4 +1,5 @@
-/* gpu_labels.c: a table of globs for product names; the first that matches counts. */
+/* gpu_labels.c: a table of globs for product names; the first that matches counts. What nodes' labels say comes
+ * before the table. */
 #include "pipelined/kube/pod/gpu_labels.h"
 
 #include "storage/base/base.h"
@@ -27,4 +28,34 @@ bool pl_device_named(const char *product, struct pl_device *ret)
         return true;
     }
     return false;
+}
+
+struct pl_device pl_device_of(const struct pl_gpu_product *product)
+{
+    struct pl_device device;
+
+    if (!pl_device_named(product->value, &device))
+        device = (struct pl_device){0};
+    if (product->memory_mib > 0)
+        device.memory_mib = product->memory_mib;
+    if (product->compute > 0)
+        device.compute = product->compute;
+    return device;
+}
+
+int pl_device_describe(const struct pl_gpu_product *product, struct pl_buf *text, struct pl_err *err)
+{
+    const struct pl_device d = pl_device_of(product);
+    int r = pl_buf_addf(text, err, " %s has ", product->value);
+
+    if (r < 0)
+        return r;
+    if (d.memory_mib == 0 && d.compute == 0)
+        return pl_buf_add_str(text, "unknown memory and capability", err);
+    r = d.memory_mib > 0 ? pl_buf_addf(text, err, "%lld MiB, ", (long long)d.memory_mib)
+                         : pl_buf_add_str(text, "unknown memory, ", err);
+    if (r < 0)
+        return r;
+    return d.compute > 0 ? pl_buf_addf(text, err, "%u.%u", d.compute / 100, d.compute % 100)
+                         : pl_buf_add_str(text, "unknown capability", err);
 }

@@ -11,11 +11,8 @@
 #include <fnmatch.h>
 #include <stdio.h>
 
-#define DRA_DRIVER       "gpu.nvidia.com"
-#define GPU_MEMORY       "nvidia.com/gpu.memory"   /* labels of GPU Feature Discovery */
-#define GPU_COMPUTE      "nvidia.com/gpu.compute." /* followed by "major" or "minor" */
-#define KARPENTER_NAME   "karpenter.k8s.aws/instance-gpu-name"
-#define KARPENTER_MEMORY "karpenter.k8s.aws/instance-gpu-memory"
+#define DRA_DRIVER     "gpu.nvidia.com"
+#define KARPENTER_NAME "karpenter.k8s.aws/instance-gpu-name"
 
 static bool one_of(const char *word, const char *const *words, size_t n)
 {
@@ -100,6 +97,15 @@ static json_t *wanted_products(struct pod_build *b, const char *label)
     return values;
 }
 
+/* True if an earlier product of the list has the same name; clouds write one name under several labels. */
+static bool named_before(const struct pod_build *b, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (pl_streq(b->cluster->products[k].value, b->cluster->products[i].value))
+            return true;
+    return false;
+}
+
 /* Makes the error for a product that no node has; the error lists the known products. */
 static int no_product(const struct pod_build *b, struct pl_err *err)
 {
@@ -110,8 +116,9 @@ static int no_product(const struct pod_build *b, struct pl_err *err)
     for (size_t i = 1; i < gpu->n_product && r == 0; i++)
         r = pl_buf_addf(&text, err, " or %s", gpu->product[i]);
     r = r < 0 ? r : pl_buf_add_str(&text, b->cluster->n_products > 0 ? "; known:" : "; no GPU product is known", err);
-    for (size_t i = 0; i < b->cluster->n_products && i < 20 && r == 0; i++)
-        r = pl_buf_addf(&text, err, "%s %s", i > 0 ? "," : "", b->cluster->products[i].value);
+    for (size_t i = 0, n = 0; i < b->cluster->n_products && n < 20 && r == 0; i++)
+        if (!named_before(b, i))
+            r = pl_buf_addf(&text, err, "%s %s", n++ > 0 ? "," : "", b->cluster->products[i].value);
     if (r < 0 || pl_buf_str(&text) == NULL)
         return r < 0 ? r : pl_err_nomem(err);
     return pl_err_field(err, pl_err_set(err, PL_EUNAVAILABLE, "%s", (const char *)text.data), "gpu.product");
@@ -157,35 +164,67 @@ static void want_discovered(struct pod_build *b, json_t *products)
     if (products != NULL)
         pl_pod_add(b, base, pl_pod_expression(b, PL_GPU_PRODUCT, "In", products));
     if (mib > 0)
-        pl_pod_add(b, base, pl_pod_expression(b, GPU_MEMORY, "Gt", json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
+        pl_pod_add(b, base,
+                   pl_pod_expression(b, PL_GPU_MEMORY, "Gt", json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
     if (b->stage->gpu.compute == 0) {
         pl_pod_add(b, b->alternatives, base);
         return;
     }
     same = minor > 0 ? json_copy(base) : NULL;
     pl_pod_add(b, base,
-               pl_pod_expression(b, GPU_COMPUTE "major", "Gt",
+               pl_pod_expression(b, PL_GPU_COMPUTE "major", "Gt",
                                  json_pack("[o]", json_sprintf("%u", minor > 0 ? major : major - 1))));
     pl_pod_add(b, b->alternatives, base);
     if (same == NULL)
         return;
-    pl_pod_add(b, same, pl_pod_expression(b, GPU_COMPUTE "major", "In", json_pack("[o]", json_sprintf("%u", major))));
-    pl_pod_add(b, same, pl_pod_expression(b, GPU_COMPUTE "minor", "Gt", json_pack("[o]", json_sprintf("%u", minor - 1))));
+    pl_pod_add(b, same, pl_pod_expression(b, PL_GPU_COMPUTE "major", "In", json_pack("[o]", json_sprintf("%u", major))));
+    pl_pod_add(b, same, pl_pod_expression(b, PL_GPU_COMPUTE "minor", "Gt", json_pack("[o]", json_sprintf("%u", minor - 1))));
     pl_pod_add(b, b->alternatives, same);
 }
 
-/* True if the product is known to meet the stage's request. For Karpenter's label the memory is not compared
- * here, because Karpenter has a label for the memory. */
+/* True if a device with these values meets the stage's request; a value of 0 is unknown, and is not compared. */
+static bool suffices(const struct pl_gpu *gpu, int64_t memory_mib, unsigned compute)
+{
+    return (memory_mib == 0 || memory_mib >= pl_gpu_memory_mib(gpu)) && (compute == 0 || compute >= gpu->compute);
+}
+
+/* True if the product, a value of a cloud's label, is known to meet the stage's request. For Karpenter's label
+ * the memory is that of Karpenter's other label, or unknown. */
 static bool will_do(const struct pod_build *b, const char *label, const char *product)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
-    const bool memory = gpu->memory_bytes > 0 && !pl_streq(label, KARPENTER_NAME);
+    const bool karpenter = pl_streq(label, KARPENTER_NAME), memory = gpu->memory_bytes > 0 && !karpenter;
     struct pl_device device;
 
+    for (size_t i = 0; i < b->cluster->n_products && karpenter; i++) {
+        const struct pl_gpu_product *p = &b->cluster->products[i];
+
+        if (pl_streq(p->label, label) && pl_streq(p->value, product) && !suffices(gpu, p->memory_mib, 0))
+            return false;
+    }
     if (!memory && gpu->compute == 0)
         return true;
     return pl_device_named(product, &device) && (!memory || device.memory_mib >= pl_gpu_memory_mib(gpu)) &&
            device.compute >= gpu->compute;
+}
+
+/* True if one of `products` (NULL = any that the stage's mode of sharing accepts), values of the label of GPU
+ * Feature Discovery, meets the stage's request, or may meet it. */
+static bool discovered_will_do(const struct pod_build *b, const json_t *products)
+{
+    const struct pl_gpu *gpu = &b->stage->gpu;
+
+    for (size_t i = 0; i < b->cluster->n_products; i++) {
+        const struct pl_gpu_product *p = &b->cluster->products[i];
+        const struct pl_device device = pl_device_of(p);
+        bool meant = products == NULL && (gpu->share.mode != PL_SHARE_NONE || !is_part(p->value));
+
+        for (size_t k = 0; k < json_array_size(products) && !meant; k++)
+            meant = pl_streq(json_string_value(json_array_get(products, k)), p->value);
+        if (meant && pl_streq(p->label, PL_GPU_PRODUCT) && suffices(gpu, device.memory_mib, device.compute))
+            return true;
+    }
+    return false;
 }
 
 /* Adds the node affinity alternative for nodes that have only a cloud's label with the product. False: no
@@ -209,10 +248,10 @@ static bool want_named(struct pod_build *b, const char *label, json_t *products)
     }
     pl_pod_add(b, all, pl_pod_expression(b, label, "In", values));
     if (mib > 0) { /* nodes with GPU Feature Discovery's memory label match the alternatives of want_discovered */
-        pl_pod_add(b, all, pl_pod_expression(b, GPU_MEMORY, "DoesNotExist", NULL));
+        pl_pod_add(b, all, pl_pod_expression(b, PL_GPU_MEMORY, "DoesNotExist", NULL));
         if (pl_streq(label, KARPENTER_NAME))
             pl_pod_add(b, all,
-                       pl_pod_expression(b, KARPENTER_MEMORY, "Gt", json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
+                       pl_pod_expression(b, PL_KARPENTER_MEM, "Gt", json_pack("[o]", json_sprintf("%lld", (long long)mib - 1))));
     }
     pl_pod_add(b, b->alternatives, all);
     return true;
@@ -224,27 +263,27 @@ static int no_device(const struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    bool labelled = true;
     int r = pl_buf_add_str(&text, "no GPU of the cluster is known to have", err);
 
     if (r == 0 && gpu->memory_bytes > 0)
         r = pl_buf_addf(&text, err, " %lld MiB%s", (long long)pl_gpu_memory_mib(gpu), gpu->compute > 0 ? " and" : "");
     if (r == 0 && gpu->compute > 0)
         r = pl_buf_addf(&text, err, " compute capability %u.%u", gpu->compute / 100, gpu->compute % 100);
-    for (size_t i = 0; i < b->cluster->n_products && i < 10 && r == 0; i++) {
-        const char *name = b->cluster->products[i].value;
-        struct pl_device d;
+    for (size_t i = 0, n = 0; i < b->cluster->n_products && n < 10 && r == 0; i++) {
+        const struct pl_gpu_product *p = &b->cluster->products[i];
 
-        r = pl_buf_addf(&text, err, "%s %s ", i > 0 ? "," : ";", name);
-        if (r == 0 && pl_device_named(name, &d))
-            r = pl_buf_addf(&text, err, "has %lld MiB, %u.%u", (long long)d.memory_mib, d.compute / 100, d.compute % 100);
-        else if (r == 0)
-            r = pl_buf_add_str(&text, "has unknown memory and capability", err);
+        if (named_before(b, i))
+            continue;
+        labelled = labelled && p->memory_mib > 0 && p->compute > 0;
+        r = pl_buf_add_str(&text, n++ > 0 ? "," : ";", err);
+        r = r < 0 ? r : pl_device_describe(p, &text, err);
     }
-    r = r < 0 ? r
-              : pl_buf_add_str(&text,
-                               "; install GPU Feature Discovery, which labels nodes with both (" GPU_MEMORY ", " GPU_COMPUTE
-                               "major and minor), or name gpu.product",
-                               err);
+    if (r == 0 && !labelled)
+        r = pl_buf_add_str(&text,
+                           "; install GPU Feature Discovery, which labels nodes with both (" PL_GPU_MEMORY ", " PL_GPU_COMPUTE
+                           "major and minor), or name gpu.product",
+                           err);
     if (r < 0 || pl_buf_str(&text) == NULL)
         return r < 0 ? r : pl_err_nomem(err);
     return pl_err_field(err, pl_err_set(err, PL_EUNAVAILABLE, "%s", (const char *)text.data),
@@ -272,11 +311,14 @@ static bool want_by(struct pod_build *b, const char *label, bool *will)
         json_decref(products);
         return false;
     }
-    if (discovered)
+    if (discovered) {
+        *will = discovered_will_do(b, products) || *will;
         want_discovered(b, products);
-    else if (!want_named(b, label, products))
+    } else if (!want_named(b, label, products)) {
         return true;
-    *will = true;
+    } else {
+        *will = true;
+    }
     prefer_products(b, label);
     return true;
 }

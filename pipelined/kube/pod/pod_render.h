@@ -29,6 +29,9 @@
 #define PL_POD_LABEL      "pipelined.io/"
 #define PL_GPU_PRODUCT    "nvidia.com/gpu.product" /* labels of GPU Feature Discovery */
 #define PL_GPU_STRATEGY   "nvidia.com/gpu.sharing-strategy"
+#define PL_GPU_MEMORY     "nvidia.com/gpu.memory"                 /* MiB */
+#define PL_GPU_COMPUTE    "nvidia.com/gpu.compute."               /* followed by "major" or "minor" */
+#define PL_KARPENTER_MEM  "karpenter.k8s.aws/instance-gpu-memory" /* MiB */
 
 enum pl_pod_level { PL_LEVEL_PRIVILEGED, PL_LEVEL_BASELINE, PL_LEVEL_RESTRICTED };
 enum pl_cpu_on_gpu { PL_CPU_AVOIDS_GPU, PL_CPU_NEVER_ON_GPU, PL_CPU_ANYWHERE };
@@ -37,6 +40,10 @@ enum pl_cpu_on_gpu { PL_CPU_AVOIDS_GPU, PL_CPU_NEVER_ON_GPU, PL_CPU_ANYWHERE };
  * {"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"}. */
 struct pl_gpu_product {
     const char *label, *value;
+    /* the most memory, in MiB, and the highest compute capability (100 × major + minor) that nodes with this
+     * product have by their labels; 0 = no label says it */
+    int64_t memory_mib;
+    unsigned compute;
 };
 
 /* A resource name on nodes that share GPUs by `strategy` (a value of the label PL_GPU_STRATEGY): {"mps",

@@ -149,6 +149,37 @@ static void who_is_deleted_before_it_runs_is_over(void **state_)
     assert_false(f->heard.hopeless || f->heard.counts);
 }
 
+/* Its jobs run on the CPU meanwhile, unless no node would take even that pod: the reason is then that one's. */
+static void a_gpu_that_nobody_offers_and_that_is_not_required_makes_no_job_wait(void **state_)
+{
+    static const struct {
+        const char *fields, *says;
+        bool on_cpu;
+    } rows[] = {
+        {"\"gpu\": 1", "no node offers nvidia.com/gpu; ", false},
+        {"\"gpu\": {\"required\": false}", "no node offers nvidia.com/gpu; ", true},
+        {"\"gpu\": {\"required\": false, \"product\": [\"*B200*\"]}", "no node has a GPU product *B200*", true},
+        {"\"gpu\": {\"required\": false}, \"resources\": {\"memory\": \"2Ti\"}", "no node has cpu ", false},
+    };
+    struct fixture *f = *state_;
+
+    create(f, true);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct pl_spec *spec = pod_spec_of(rows[i].fields);
+        struct pl_executor_check c;
+        struct pl_err err = {0};
+
+        if (f->x->ops->check(f->x, "default", &spec->stages[0], true, &c, &err) < 0)
+            fail_msg("%s: %s", rows[i].fields, err.msg);
+        if (strncmp(c.not_offered, rows[i].says, strlen(rows[i].says)) != 0 || c.on_cpu != rows[i].on_cpu)
+            fail_msg("%s: %s (on_cpu %d)", rows[i].fields, c.not_offered, c.on_cpu);
+        if (rows[i].on_cpu) /* what the cluster is asked to admit is the pod that will run */
+            assert_true(c.body && !strstr(c.body, "nvidia.com/gpu\":\"1"));
+        free(c.body);
+        pl_spec_destroy(spec);
+    }
+}
+
 /* Who may ask for all of a pod could have the network back by it. */
 static void a_trusted_project_is_not_while_its_network_is_off(void **state_)
 {
@@ -187,6 +218,7 @@ int main(void)
         ROW(what_an_adopted_pod_waits_for_is_told),
         ROW(pods_that_are_adopted_with_their_nodes_let_none_follow),
         ROW(who_is_deleted_before_it_runs_is_over),
+        ROW(a_gpu_that_nobody_offers_and_that_is_not_required_makes_no_job_wait),
         ROW(a_trusted_project_is_not_while_its_network_is_off),
     };
 

@@ -297,6 +297,55 @@ static void the_renderer_is_told_labels_products_and_resources(void **state)
     pl_node_capacity_destroy(o);
 }
 
+/* Of several nodes with one product the most; also after the nodes have gone and the daemon has started anew. */
+static void the_renderer_is_told_memory_and_capability(void **state)
+{
+#define LABEL(name, value) "\"" name "\": \"" value "\""
+#define KARPENTER(memory)                                                                                                        \
+    LABEL("karpenter.k8s.aws/instance-gpu-name", "t4") ", " LABEL("karpenter.k8s.aws/instance-gpu-memory", memory)
+    static const struct {
+        const char *labels;
+        int64_t memory_mib;
+        unsigned compute;
+    } rows[] = {
+        {A100 ", " LABEL(PL_GPU_MEMORY, "40960") ", " LABEL(PL_GPU_COMPUTE "major", "8") ", " LABEL(PL_GPU_COMPUTE "minor", "0"),
+         40960, 800},
+        {A100, 40960, 800},
+        {A100 ", " LABEL(PL_GPU_MEMORY, "81559"), 81559, 800},
+        {A100 ", " LABEL(PL_GPU_MEMORY, "9999999999"), 81559, 800},
+        {A100 ", " LABEL(PL_GPU_MEMORY, "many") ", " LABEL(PL_GPU_COMPUTE "major", "-1"), 81559, 800},
+        {KARPENTER("15360"), 15360, 0},
+        {T4, 0, 0},
+    };
+    struct pl_node_capacity *o = NULL, *next = offer_of();
+    struct pl_pod_cluster facts = {0};
+    json_t *shapes;
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        if (i == 0 || strstr(rows[i].labels, "A100") == NULL) {
+            pl_node_capacity_destroy(o);
+            o = offer_of();
+        }
+        node(o, (char[]){'n', (char)('0' + i), 0}, "8", "32Gi", "\"nvidia.com/gpu\": \"1\"", rows[i].labels, 1);
+        assert_int_equal(pl_node_capacity_describe(o, &facts, NULL), 0);
+        if (facts.products[0].memory_mib != rows[i].memory_mib || facts.products[0].compute != rows[i].compute)
+            fail_msg("row %zu: %lld MiB, %u", i, (long long)facts.products[0].memory_mib, facts.products[0].compute);
+        if (i == 2) {
+            shapes = pl_node_capacity_shapes(o, DAY);
+            for (size_t k = 0; k < json_array_size(shapes); k++)
+                assert_int_equal(pl_node_capacity_shape(next, json_array_get(shapes, k), NULL), 0);
+            json_decref(shapes);
+        }
+    }
+    assert_int_equal(pl_node_capacity_describe(next, &facts, NULL), 0);
+    assert_int_equal(facts.n_products, 1);
+    assert_int_equal(facts.products[0].memory_mib, 81559);
+    assert_int_equal(facts.products[0].compute, 800);
+    pl_node_capacity_destroy(o);
+    pl_node_capacity_destroy(next);
+}
+
 /* Else pods of the daemon's next life, which sees the same nodes one after the other, would ask for the same in other words. */
 static void the_renderer_is_told_the_same_in_whatever_order_nodes_were_seen(void **state)
 {
@@ -749,12 +798,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_node_could_give_is_told_with_what_is_known),
+        cmocka_unit_test(each_product_is_listed_once),
         cmocka_unit_test(nothing_known_is_no_reason_to_refuse),
         cmocka_unit_test(another_node_is_one_that_is_there_or_is_said_to_come),
         cmocka_unit_test(what_is_free_follows_pods_and_nodes),
         cmocka_unit_test(shapes_outlive_their_nodes_for_thirty_days),
         cmocka_unit_test(shapes_of_the_configuration_stay),
         cmocka_unit_test(the_renderer_is_told_labels_products_and_resources),
+        cmocka_unit_test(the_renderer_is_told_memory_and_capability),
         cmocka_unit_test(the_renderer_is_told_the_same_in_whatever_order_nodes_were_seen),
         cmocka_unit_test(the_unit_of_gpu_memory_is_seen_from_the_size_of_a_device),
         cmocka_unit_test(the_unit_is_that_of_the_nodes_that_are_there),
@@ -777,4 +828,3 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        cmocka_unit_test(each_product_is_listed_once),

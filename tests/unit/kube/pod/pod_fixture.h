@@ -49,6 +49,18 @@ static const struct pl_gpu_product karpenter_products[] = {{"karpenter.k8s.aws/i
 static const struct pl_gpu_product aks_products[] = {{"kubernetes.azure.com/accelerator", "nvidia"},
                                                      {PL_GPU_PRODUCT, "Tesla-T4"},
                                                      {PL_GPU_PRODUCT, "NVIDIA-L4"}};
+/* Nodes of two clouds that write the same names. */
+static const struct pl_gpu_product twice_products[] = {{"cloud.google.com/gke-accelerator", "nvidia-tesla-t4"},
+                                                       {"k8s.amazonaws.com/accelerator", "nvidia-tesla-t4"},
+                                                       {"k8s.amazonaws.com/accelerator", "nvidia-l4"}};
+/* With what GPU Feature Discovery, and Karpenter, say of them. */
+static const struct pl_gpu_product labelled_products[] = {
+    {PL_GPU_PRODUCT, "NVIDIA-A100-SXM4-40GB", 40960, 800},
+    {PL_GPU_PRODUCT, "NVIDIA-X1", 8192, 0},
+    {PL_GPU_PRODUCT, "Tesla-T4", 15360, 705},
+};
+static const struct pl_gpu_product weighed_products[] = {{"karpenter.k8s.aws/instance-gpu-name", "l4", 22888, 0},
+                                                         {"karpenter.k8s.aws/instance-gpu-name", "t4", 15360, 0}};
 static const char *const gpu_labels[] = {"nvidia.com/gpu.present"};
 static const char *const runtime_classes[] = {"nvidia", "kata"};
 static const char *const mixed_resources[] = {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb.me",
@@ -75,6 +87,9 @@ enum pod_cluster_kind {
     CLUSTER_EKS,
     CLUSTER_KARPENTER,
     CLUSTER_AKS,
+    CLUSTER_TWICE,
+    CLUSTER_LABELLED,
+    CLUSTER_WEIGHED,
     CLUSTER_DRA,
     CLUSTER_OLD_DRA,
     CLUSTER_OPENSHIFT,
@@ -91,7 +106,10 @@ static inline struct pl_pod_cluster cluster_of(enum pod_cluster_kind kind)
                   [CLUSTER_GKE] = {gke_products, PL_ARRAY_SIZE(gke_products)},
                   [CLUSTER_EKS] = {eks_products, PL_ARRAY_SIZE(eks_products)},
                   [CLUSTER_KARPENTER] = {karpenter_products, PL_ARRAY_SIZE(karpenter_products)},
-                  [CLUSTER_AKS] = {aks_products, PL_ARRAY_SIZE(aks_products)}};
+                  [CLUSTER_AKS] = {aks_products, PL_ARRAY_SIZE(aks_products)},
+                  [CLUSTER_TWICE] = {twice_products, PL_ARRAY_SIZE(twice_products)},
+                  [CLUSTER_LABELLED] = {labelled_products, PL_ARRAY_SIZE(labelled_products)},
+                  [CLUSTER_WEIGHED] = {weighed_products, PL_ARRAY_SIZE(weighed_products)}};
     struct pl_pod_cluster c = {0};
 
     if ((size_t)kind < PL_ARRAY_SIZE(clouds)) {

@@ -301,6 +301,14 @@ static void stages_that_cannot_be_pods_say_why(void **state)
          PL_EUNAVAILABLE,
          "no node has a GPU product *B200* or *B300*; known: NVIDIA-A100-SXM4-40GB, NVIDIA-H100-80GB-HBM3",
          "gpu.product"},
+        {{.fields = "\"gpu\": {\"product\": [\"*B200*\"]}", .cluster = CLUSTER_TWICE},
+         PL_EUNAVAILABLE,
+         "no node has a GPU product *B200*; known: nvidia-tesla-t4, nvidia-l4",
+         "gpu.product"},
+        {{.fields = "\"gpu\": {\"compute\": \"9.0\"}", .cluster = CLUSTER_TWICE},
+         PL_EUNAVAILABLE,
+         "; nvidia-tesla-t4 has 15360 MiB, 7.5, nvidia-l4 has 23034 MiB, 8.9; install",
+         "gpu.compute"},
         {{.fields = "\"gpu\": {\"product\": [\"*B200*\"]}"},
          PL_EUNAVAILABLE,
          "no node has a GPU product *B200*; no GPU product is known",
@@ -349,6 +357,46 @@ static void stages_that_cannot_be_pods_say_why(void **state)
         if (r != cases[i].code || strstr(err.msg, cases[i].says) == NULL)
             fail_msg("%s\nsays: %s", g.fields, err.msg);
         assert_string_equal(err.field, cases[i].field);
+    }
+}
+
+/* As the labels of nodes say, else as the name says; what nobody says is not compared. */
+static void memory_and_capability_are_compared_with_what_nodes_have(void **state)
+{
+    static const struct {
+        const char *gpu;
+        enum pod_cluster_kind cluster;
+        const char *says; /* NULL: it can run */
+    } rows[] = {
+        {"\"memory\": \"40G\"", CLUSTER_LABELLED, NULL},
+        {"\"memory\": \"80G\"", CLUSTER_LABELLED,
+         "no GPU of the cluster is known to have 73728 MiB; NVIDIA-A100-SXM4-40GB has 40960 MiB, 8.0, NVIDIA-X1 has 8192 MiB, "
+         "unknown capability, Tesla-T4 has 15360 MiB, 7.5; install"},
+        {"\"compute\": \"9.0\"", CLUSTER_LABELLED, NULL}, /* the X1's is not known */
+        {"\"compute\": \"9.0\", \"memory\": \"16G\"", CLUSTER_LABELLED,
+         "no GPU of the cluster is known to have 14745 MiB and compute capability 9.0; NVIDIA"},
+        {"\"memory\": \"16G\", \"product\": [\"*T4*\"]", CLUSTER_LABELLED, NULL},
+        {"\"memory\": \"40G\", \"product\": [\"*T4*\"]", CLUSTER_LABELLED, "no GPU of the cluster is known to have 36864 MiB; "},
+        {"\"memory\": \"80G\"", CLUSTER_GFD, NULL}, /* the H100's name says it */
+        {"\"memory\": \"160G\"", CLUSTER_GFD, "NVIDIA-H100-80GB-HBM3 has 81559 MiB, 9.0"},
+        {"\"memory\": \"24G\"", CLUSTER_WEIGHED, NULL},
+        {"\"memory\": \"40G\"", CLUSTER_WEIGHED, "; l4 has 22888 MiB, 8.9, t4 has 15360 MiB, 7.5"},
+        {"\"memory\": \"40G\"", CLUSTER_UNKNOWN, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        char fields[200];
+        const struct golden g = {.fields = fields, .cluster = rows[i].cluster};
+        struct pl_pod pod = {0};
+        struct pl_err err = {0};
+        int r;
+
+        (void)snprintf(fields, sizeof(fields), "\"gpu\": {%s}", rows[i].gpu);
+        r = render(&g, &pod, &err);
+        if (r != (rows[i].says ? PL_EUNAVAILABLE : 0) || (rows[i].says && !strstr(err.msg, rows[i].says)))
+            fail_msg("row %zu, %s: %d, %s", i, rows[i].gpu, r, err.msg);
+        pl_pod_finish(&pod);
     }
 }
 
@@ -622,6 +670,7 @@ int main(void)
         cmocka_unit_test(room_for_inputs_is_asked_for_as_far_as_a_node_has_it),
         cmocka_unit_test(devices_are_asked_for_in_the_same_way_at_each_level),
         cmocka_unit_test(stages_that_cannot_be_pods_say_why),
+        cmocka_unit_test(memory_and_capability_are_compared_with_what_nodes_have),
         cmocka_unit_test(names_fit_and_tell_workers_apart),
         cmocka_unit_test(turns_are_asked_for_by_the_name_that_nodes_of_their_strategy_have),
         cmocka_unit_test(a_plain_pod_is_small),
