@@ -1,7 +1,7 @@
 """Nodes of clusters as data: what their device plugins, GPU Feature Discovery and clouds write on them.
 
 A node is a dict: name, labels, taints, capacity (what is counted), devices ({resource: [ids]}: which of them a container gets), and where it has them
-`shared_max` (most turns of a shared device that one container may ask for), `gpu_mem` (units of each GPU) and `slice` (devices for claims)."""
+`unhealthy` ({resource: how many of its devices}), `shared_max` (most turns of a shared device that one container may ask for), `gpu_mem` (units of each GPU) and `slice` (devices for claims)."""
 
 # product -> (MiB, compute major, minor, family)
 PRODUCTS = {
@@ -128,7 +128,8 @@ def status(made, port, now):
     def condition(kind, value, reason, message):
         return {"type": kind, "status": value, "reason": reason, "message": message, "lastHeartbeatTime": now, "lastTransitionTime": now}
 
-    return {"capacity": made["capacity"], "allocatable": made["capacity"], "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+    healthy = {key: str(int(value) - made["unhealthy"][key]) if key in made.get("unhealthy", {}) else value for key, value in made["capacity"].items()}
+    return {"capacity": made["capacity"], "allocatable": healthy, "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
             "nodeInfo": {"architecture": made["labels"]["kubernetes.io/arch"], "operatingSystem": "linux", "kubeletVersion": "v1.34.2",
                          "containerRuntimeVersion": "containerd://simulated", "bootID": "", "kernelVersion": "", "machineID": "", "osImage": "",

@@ -1,6 +1,7 @@
 """Which GPUs a cluster has, who holds them and how they are used: the daemon on a real control plane, exporters as `exporter` plays them."""
 import exporter
 import nodes
+import pods
 import pytest
 from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
 
@@ -92,3 +93,19 @@ def test_what_may_not_be_read_is_said(world, front):  # noqa: F811
     kit.wait_until(lambda: "cannot get pods/proxy" in one.daemon.get("/gpus").get("not_measured", ""), "why")
     assert "gpu-monitor/dcgm-x: " in one.daemon.ctl("gpus").out
     one.kubelet.plane.request("DELETE", f"/api/v1/namespaces/{EXPORTER[0]}/pods/{EXPORTER[1]}?gracePeriodSeconds=0")
+
+
+def test_an_unhealthy_device_is_shown_with_who_holds_it(world):  # noqa: F811
+    """A device that broke under a pod: its node has it, and no pod can get it any more."""
+    one = world([nodes.gpu("g", count=2)], play=pods.on_demand)
+    foreign = {"name": "n", "image": COMMANDS, "resources": {"limits": {"nvidia.com/gpu": 2}}}
+    one.kubelet.create({"metadata": {"name": "notebook"}, "spec": {"restartPolicy": "Never", "containers": [foreign], **TOLERANT}})
+    rows = lambda: one.daemon.get("/gpus")["nodes"]
+    kit.wait_until(lambda: [(row["capacity"], row["allocated"], row.get("unhealthy")) for row in rows()] == [(2, 2, None)], rows)
+    node = one.kubelet.nodes["g"]
+    node.made["unhealthy"] = {"nvidia.com/gpu": 1}
+    one.kubelet.call(one.kubelet.register(node))
+    kit.wait_until(lambda: [(row["capacity"], row["allocated"], row.get("unhealthy"), row.get("unhealthy_held")) for row in rows()] == [(1, 2, 1, 1)], rows)
+    assert [holder["unhealthy"] for holder in rows()[0]["by"]] == [1], rows()
+    table = one.daemon.ctl("gpus").out
+    assert "1, 1 unhealthy" in table and "/notebook ×2 (1 unhealthy)" in table, table

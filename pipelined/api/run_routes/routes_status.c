@@ -203,10 +203,10 @@ static const struct pl_api_schema schemas[] = {
             "state:string "
             "by:object?"},
     {"GpuHolder", "count:integer project:string? stage:string? run:string? namespace:string? pod:string? devices:object? "
-                  "utilisation:any? used_mib:integer?"},
+                  "utilisation:any? used_mib:integer? unhealthy:integer?"},
     {"GpuMemory", "allocated:integer total:integer"},
     {"GpuNode", "node:string address:string? resource:string product:string? capacity:integer allocated:integer by:GpuHolder[] "
-                "gpus:GpuMemory[]? pending:integer?"},
+                "gpus:GpuMemory[]? pending:integer? unhealthy:integer? unhealthy_held:integer?"},
     {"Gpus", "node:string? driver:string? gpus:Gpu[] nodes:GpuNode[] not_measured:string?"},
 };
 

@@ -194,36 +194,51 @@ static void show_holder(const json_t *value, const json_t *item, char out[PL_SHO
              pl_show_text_at(value, "run"));
 }
 
-/* Writes the measured use of a GPU, such as " (37 %, 10240 MiB)"; "" if the use is not measured. */
-static void show_use(const json_t *holder, char out[64])
+/* Writes the measured use of GPUs and how many of them are unhealthy, such as " (37 %, 10240 MiB, 1 unhealthy)"; ""
+ * if neither is known. */
+static void show_use(const json_t *holder, char out[80])
 {
     const json_t *busy = json_object_get(holder, "utilisation"), *used = json_object_get(holder, "used_mib");
-    char per_cent[24] = "", mib[32] = "";
+    const long long sick = pl_show_int_at(holder, "unhealthy");
+    char per_cent[24] = "", mib[32] = "", count[40] = "";
 
     if (busy)
         snprintf(per_cent, sizeof per_cent, "%.0f %%", json_number_value(busy));
     if (used)
-        snprintf(mib, sizeof mib, "%lld MiB", (long long)json_integer_value(used));
+        snprintf(mib, sizeof mib, "%s%lld MiB", busy ? ", " : "", (long long)json_integer_value(used));
+    if (sick)
+        snprintf(count, sizeof count, "%s%lld unhealthy", busy || used ? ", " : "", sick);
     *out = '\0';
-    if (busy || used)
-        snprintf(out, 64, " (%s%s%s)", per_cent, busy && used ? ", " : "", mib);
+    if (busy || used || sick)
+        snprintf(out, 80, " (%s%s%s)", per_cent, mib, count);
+}
+
+/* Writes how many devices pods can get, and how many the node has beside them: "7, 1 unhealthy". */
+static void show_total(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const long long sick = pl_show_int_at(item, "unhealthy");
+
+    if (sick)
+        snprintf(out, PL_SHOW_TEXT_MAX, "%lld, %lld unhealthy", (long long)json_integer_value(value), sick);
+    else
+        snprintf(out, PL_SHOW_TEXT_MAX, "%lld", (long long)json_integer_value(value));
 }
 
 /* Writes which stages and pods hold the GPUs of a node, such as "default/train ×2 (37 %, 10240 MiB),
- * default/jupyter-0 ×1, others ×4". */
+ * default/jupyter-0 ×1, others ×4", and how many of these are unhealthy, if it is not known whose. */
 static void show_holders(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
-    json_int_t others = 0;
+    json_int_t others = 0, sick = pl_show_int_at(item, "unhealthy_held");
     const json_t *one;
     size_t i, n = 0;
 
-    (void)item;
     *out = '\0';
     json_array_foreach(value, i, one)
     {
         const char *stage = pl_show_text_at(one, "stage"), *pod = pl_show_text_at(one, "pod");
-        char use[64];
+        char use[80];
 
+        sick -= pl_show_int_at(one, "unhealthy");
         if (!*stage && !*pod)
             others += pl_show_int_at(one, "count");
         show_use(one, use);
@@ -233,13 +248,15 @@ static void show_holders(const json_t *value, const json_t *item, char out[PL_SH
                                   *stage ? stage : pod, (long long)pl_show_int_at(one, "count"), use);
     }
     if (others && n < PL_SHOW_TEXT_MAX - 1)
-        snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%sothers ×%lld", n ? ", " : "", (long long)others);
+        n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%sothers ×%lld", n ? ", " : "", (long long)others);
+    if (sick > 0 && n < PL_SHOW_TEXT_MAX - 1)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - n, "; %lld of them unhealthy", (long long)sick);
 }
 
 static int show_nodes(struct pl_cli *c, const json_t *answer, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"NODE", "node", NULL},       {"RESOURCE", "resource", NULL},
-                                               {"PRODUCT", "product", NULL}, {"TOTAL", "capacity", NULL},
+                                               {"PRODUCT", "product", NULL}, {"TOTAL", "capacity", show_total},
                                                {"USED", "allocated", NULL},  {"BY", "by", show_holders}};
     const json_t *nodes = json_object_get(answer, "nodes");
     _cleanup_(pl_buf_finish) struct pl_buf shared = {0};

@@ -14,11 +14,11 @@
 
 #include <stdio.h>
 
-#define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions addresses}"
+#define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable capacity conditions addresses}"
 #define NODES_PAGE 250 /* nodes per page of the first listing */
 #define POD_KEEP                                                                                                                 \
     "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} " PL_CLUSTER_HOLDS_KEEP       \
-    "} status{phase}"
+    "} status{phase containerStatuses{allocatedResourcesStatus}}"
 
 struct pl_cluster {
     struct pl_loop *loop;

@@ -16,9 +16,10 @@
 /* Nodes and pods are kept as JSON text, because a cluster has tens of thousands of them and JSON objects take
  * ten times the memory. */
 struct pl_gpu_report {
-    struct pl_map nodes; /* node name → {"address", "product"?, "resources": {NAME: COUNT}} */
-    /* pod uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX:
-     * UNITS}, "pending"} */
+    /* node name → {"address", "product"?, "resources": {NAME: COUNT}, "unhealthy": {NAME: COUNT}} */
+    struct pl_map nodes;
+    /* pod uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "unhealthy": {NAME:
+     * COUNT}, "devices": {INDEX: UNITS}, "pending"} */
     struct pl_map pods;
     /* latest measurements: node name → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
     json_t *use;
@@ -126,27 +127,42 @@ static const char *address_of(const json_t *status)
     return "unknown";
 }
 
+/* Adds to `resources` the GPUs of a node that pods can get, and to `unhealthy` those that they cannot: the kubelet
+ * counts devices that a plugin reports as unhealthy as the node's capacity, but not as allocatable. */
+static void read_devices_of_node(const json_t *status, json_t *resources, json_t *unhealthy)
+{
+    const json_t *allocatable = json_object_get(status, "allocatable"), *capacity = json_object_get(status, "capacity");
+    const char *resource;
+    json_t *count;
+
+    json_object_foreach((json_t *)(uintptr_t)allocatable, resource, count)
+    {
+        const int64_t healthy = count_at(allocatable, resource), all = PL_MAX(healthy, count_at(capacity, resource));
+
+        if (!(is_gpu(resource) || pl_streq(resource, PL_GPUSHARE_COUNT)) || all <= 0)
+            continue;
+        (void)json_object_set_new(resources, resource, json_integer(PL_MAX(healthy, 0)));
+        if (all > healthy)
+            (void)json_object_set_new(unhealthy, resource, json_integer(all - PL_MAX(healthy, 0)));
+    }
+}
+
 int pl_gpu_report_node(struct pl_gpu_report *g, const json_t *node, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(node, "metadata"), *status = json_object_get(node, "status");
-    json_t *resources = json_object(), *count;
-    const char *name = pl_json_str(metadata, "name"), *resource;
+    json_t *resources = json_object(), *unhealthy = json_object();
+    const char *name = pl_json_str(metadata, "name");
 
-    json_object_foreach(json_object_get(status, "allocatable"), resource, count)
-    {
-        if ((is_gpu(resource) || pl_streq(resource, PL_GPUSHARE_COUNT)) &&
-            count_at(json_object_get(status, "allocatable"), resource) > 0)
-            (void)json_object_set_new(resources, resource,
-                                      json_integer(count_at(json_object_get(status, "allocatable"), resource)));
-    }
+    read_devices_of_node(status, resources, unhealthy);
     if (json_object_size(resources) == 0) {
         json_decref(resources);
+        json_decref(unhealthy);
         pl_gpu_report_node_gone(g, name);
         return 0;
     }
     return put(&g->nodes, PL_GPU_REPORT_NODES_MAX, "nodes", name,
-               json_pack("{s:s, s:s*, s:o}", "address", address_of(status), "product",
-                         product_of(json_object_get(metadata, "labels")), "resources", resources),
+               json_pack("{s:s, s:s*, s:o, s:o}", "address", address_of(status), "product",
+                         product_of(json_object_get(metadata, "labels")), "resources", resources, "unhealthy", unhealthy),
                err);
 }
 
@@ -196,6 +212,26 @@ static json_t *holds_of(const json_t *pod)
     return holds;
 }
 
+/* Counts a pod's unhealthy devices by resource. The kubelet writes the health of each device to the status of its
+ * container if its feature ResourceHealthStatus is on. */
+static json_t *unhealthy_of(const json_t *pod)
+{
+    const json_t *status, *resource, *device;
+    json_t *all = json_object();
+    size_t i, k, n;
+
+    json_array_foreach(json_object_get(json_object_get(pod, "status"), "containerStatuses"), i, status)
+        json_array_foreach(json_object_get(status, "allocatedResourcesStatus"), k, resource)
+            json_array_foreach(json_object_get(resource, "resources"), n, device)
+    {
+        const char *name = pl_json_str(resource, "name");
+
+        if (pl_streq(pl_json_str(device, "health"), "Unhealthy"))
+            (void)json_object_set_new(all, name, json_integer(count_at(all, name) + 1));
+    }
+    return all;
+}
+
 /* Keeps the pod's record while the pod is on a node, has not ended, and holds GPUs. */
 int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err *err)
 {
@@ -212,9 +248,9 @@ int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err 
         pl_gpu_report_pod_gone(g, pl_json_str(metadata, "uid"));
         return 0;
     }
-    kept = json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:o}", "node", node, "namespace", pl_json_str(metadata, "namespace"), "pod",
-                     pl_json_str(metadata, "name"), "project", *stage ? project : NULL, "stage", *stage ? stage : NULL, "holds",
-                     holds);
+    kept = json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:o, s:o}", "node", node, "namespace", pl_json_str(metadata, "namespace"),
+                     "pod", pl_json_str(metadata, "name"), "project", *stage ? project : NULL, "stage", *stage ? stage : NULL,
+                     "holds", holds, "unhealthy", unhealthy_of(pod));
     if (kept && json_object_get(holds, PL_GPUSHARE_MEM))
         read_devices(json_object_get(metadata, "annotations"), count_at(holds, PL_GPUSHARE_MEM), kept);
     key_of(pl_json_str(metadata, "namespace"), pl_json_str(metadata, "name"), key);
@@ -335,7 +371,7 @@ static json_t *pods_by_node(const struct pl_gpu_report *g)
     return all;
 }
 
-static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
+static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count, int64_t unhealthy)
 {
     static const char *const copied[] = {"project", "stage", "devices"};
     json_t *o = json_pack("{s:O, s:O, s:I}", "namespace", json_object_get(pod, "namespace"), "pod", json_object_get(pod, "pod"),
@@ -346,6 +382,8 @@ static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
     for (size_t i = 0; i < PL_ARRAY_SIZE(copied); i++)
         if (json_object_get(pod, copied[i]))
             (void)json_object_set(o, copied[i], json_object_get(pod, copied[i]));
+    if (unhealthy > 0)
+        (void)json_object_set_new(o, "unhealthy", json_integer(unhealthy));
     told = json_object_get(use, key_of(pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"), key));
     if (json_object_get(told, "utilisation"))
         (void)json_object_set(o, "utilisation", json_object_get(told, "utilisation"));
@@ -385,6 +423,26 @@ static void add_devices(json_t *row, const json_t *node, const json_t *pods)
     (void)json_object_set_new(row, "pending", json_integer(pending));
 }
 
+/* Adds to a row how many of the node's devices are unhealthy, and how many of these are certainly held: those of
+ * which pods' statuses say it, or those that are held beyond the healthy ones. If a single pod holds devices, it
+ * holds these. */
+static void add_unhealthy(json_t *row, const json_t *node, const char *resource)
+{
+    const int64_t all = count_at(json_object_get(node, "unhealthy"), resource);
+    const json_t *by = json_object_get(row, "by"), *holder;
+    int64_t told = 0, held = count_at(row, "allocated") - count_at(row, "capacity");
+    size_t i;
+
+    json_array_foreach(by, i, holder) told += count_at(holder, "unhealthy");
+    if (told < held && json_array_size(by) == 1)
+        (void)json_object_set_new(json_array_get(by, 0), "unhealthy", json_integer(PL_MIN(held, all)));
+    held = PL_MIN(PL_MAX(held, told), PL_MAX(all, told));
+    if (all > 0)
+        (void)json_object_set_new(row, "unhealthy", json_integer(all));
+    if (held > 0)
+        (void)json_object_set_new(row, "unhealthy_held", json_integer(held));
+}
+
 /* Makes the report's row for one resource of one node. */
 static json_t *row_json(const char *name, const json_t *node, const char *resource, int64_t capacity, const json_t *pods,
                         const json_t *use)
@@ -400,11 +458,13 @@ static json_t *row_json(const char *name, const json_t *node, const char *resour
 
         allocated += count;
         if (count > 0)
-            (void)json_array_append_new(by, holder_json(pod, use, count));
+            (void)json_array_append_new(by, holder_json(pod, use, count, count_at(json_object_get(pod, "unhealthy"), resource)));
     }
     row = json_pack("{s:s, s:O, s:s, s:O*, s:I, s:I, s:o}", "node", name, "address", json_object_get(node, "address"), "resource",
                     resource, "product", json_object_get(node, "product"), "capacity", (json_int_t)capacity, "allocated",
                     (json_int_t)allocated, "by", by);
+    if (row)
+        add_unhealthy(row, node, resource);
     if (row && pl_streq(resource, PL_GPUSHARE_MEM))
         add_devices(row, node, pods);
     return row;

@@ -3,8 +3,9 @@
  * for node_capacity.h; nodes and pods without GPUs are not kept. For the shared memory aliyun.com/gpu-mem the
  * allocation of each device is known too, counted as kubectl-inspect-gpushare does. Pure; not thread-safe.
  *
- * Fields that are read, of a node: metadata{name labels} status{allocatable addresses}; of a pod:
- * metadata{name namespace uid labels annotations} spec{nodeName containers initContainers} status{phase}. */
+ * Fields that are read, of a node: metadata{name labels} status{allocatable capacity addresses}; of a pod:
+ * metadata{name namespace uid labels annotations} spec{nodeName containers initContainers} status{phase
+ * containerStatuses{allocatedResourcesStatus}}. */
 #pragma once
 
 #include "pipelined/kube/nodes/dcgm_metrics.h"
@@ -42,8 +43,10 @@ struct pl_gpu_told {
 bool pl_gpu_report_take(struct pl_gpu_report *g, const char *ns, const char *pod, struct pl_gpu_told *ret);
 
 /* Returns the report as a new reference, sorted by node and resource; NULL if out of memory: [{"node",
- * "address", "resource", "product"?, "capacity", "allocated", "by": [{"namespace", "pod", "project"?,
- * "stage"?, "count", "utilisation"?, "used_mib"?}]}]. A row of gpu-mem also has "gpus": [{"allocated",
+ * "address", "resource", "product"?, "capacity", "unhealthy"?, "allocated", "unhealthy_held"?, "by":
+ * [{"namespace", "pod", "project"?, "stage"?, "count", "unhealthy"?, "utilisation"?, "used_mib"?}]}]. "capacity":
+ * devices that pods can get; "unhealthy": the node's other devices; "unhealthy_held": how many of these are
+ * certainly held, also if no pod is known to hold them. A row of gpu-mem also has "gpus": [{"allocated",
  * "total"}] and "pending": units that pods hold on an unknown device. */
 json_t *pl_gpu_report_json(const struct pl_gpu_report *g);
 

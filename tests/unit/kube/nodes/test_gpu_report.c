@@ -89,6 +89,77 @@ static void table_is(const char *name, bool details)
 
 #define STAGE "{\"pipelined.io/project\": \"default\", \"pipelined.io/stage\": \"train\"}"
 
+static void sick_node(const char *name, const char *allocatable, const char *capacity)
+{
+    json_t *n = json_pack("{s:{s:s}, s:{s:{s:s, s:s}, s:{s:s, s:s}}}", "metadata", "name", name, "status", "allocatable",
+                          "nvidia.com/gpu", allocatable, "cpu", "8", "capacity", "nvidia.com/gpu", capacity, "cpu", "9");
+
+    assert_int_equal(pl_gpu_report_node(report, n, NULL), 0);
+    json_decref(n);
+}
+
+/* A pod of one container with so many devices, of which the kubelet says the health if `health` is not NULL. */
+static void sick_pod(const char *name, const char *at, const char *count, const char *health)
+{
+    json_t *p = json_pack("{s:{s:s, s:s, s:s}, s:{s:s, s:[{s:{s:{s:s}}}]}, s:{s:s}}", "metadata", "name", name, "namespace", "ml",
+                          "uid", name, "spec", "nodeName", at, "containers", "resources", "limits", "nvidia.com/gpu", count,
+                          "status", "phase", "Running");
+
+    if (health)
+        json_object_set_new(json_object_get(p, "status"), "containerStatuses",
+                            json_pack("[{s:[{s:s, s:[{s:s, s:s}, {s:s, s:s}]}]}]", "allocatedResourcesStatus", "name",
+                                      "nvidia.com/gpu", "resources", "resourceID", "GPU-1", "health", health, "resourceID",
+                                      "GPU-2", "health", "Healthy"));
+    assert_int_equal(pl_gpu_report_pod(report, p, NULL), 0);
+    json_decref(p);
+}
+
+/* The kubelet counts them as capacity, and not as allocatable. Who holds one is known if the pod's status says it, or
+ * if more devices are held than are healthy, and one pod holds them all. */
+static void unhealthy_devices_are_told_with_who_holds_one(void **state)
+{
+    static const struct {
+        const char *node, *pod;
+        json_int_t capacity, unhealthy, held, of_pod;
+    } rows[] = {
+        {"free", NULL, 7, 1, 0, 0}, /* nobody has to have it */
+        {"all", NULL, 0, 8, 0, 0},  /* no pod gets one: the node is listed nevertheless */
+        {"alone", "alone-0", 1, 1, 1, 1}, {"shared", "shared-0", 1, 2, 2, 0}, /* 3 of 1 are held by two: not known by whom */
+        {"told", "told-0", 6, 2, 1, 1},   {"well", "well-0", 2, 0, 0, 0},
+    };
+    json_t *all, *row, *first;
+
+    (void)state;
+    sick_node("free", "7", "8");
+    sick_node("all", "0", "8");
+    sick_node("none", "0", "0");
+    sick_node("alone", "1", "2");
+    sick_node("shared", "1", "3");
+    sick_node("told", "6", "8");
+    sick_node("well", "2", "2");
+    sick_pod("alone-0", "alone", "2", NULL);
+    sick_pod("shared-0", "shared", "1", NULL);
+    sick_pod("shared-1", "shared", "2", NULL);
+    sick_pod("told-0", "told", "2", "Unhealthy");
+    sick_pod("told-1", "told", "2", "Unknown");
+    sick_pod("well-0", "well", "2", "Healthy");
+    all = pl_gpu_report_json(report);
+    assert_int_equal(json_array_size(all), PL_ARRAY_SIZE(rows));
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        row = NULL;
+        for (size_t k = 0; k < json_array_size(all); k++)
+            if (!strcmp(json_string_value(json_object_get(json_array_get(all, k), "node")), rows[i].node))
+                row = json_array_get(all, k);
+        first = json_array_get(json_object_get(row, "by"), 0);
+        if (json_integer_value(json_object_get(row, "capacity")) != rows[i].capacity ||
+            json_integer_value(json_object_get(row, "unhealthy")) != rows[i].unhealthy ||
+            json_integer_value(json_object_get(row, "unhealthy_held")) != rows[i].held ||
+            json_integer_value(json_object_get(first, "unhealthy")) != rows[i].of_pod)
+            fail_msg("%s: %s", rows[i].node, json_dumps(row, 0));
+    }
+    json_decref(all);
+}
+
 static void nodes_and_products_with_who_holds_them(void **state)
 {
     static const struct pl_dcgm_gpu use[] = {
@@ -208,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nodes_and_products_with_who_holds_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(unhealthy_devices_are_told_with_who_holds_one, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_of_devices_is_counted_as_the_scheduler_gives_it, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_pod_did_is_taken_once, setup, teardown),
         cmocka_unit_test_setup_teardown(devices_of_many_units_are_counted_in_mib, setup, teardown),
