@@ -148,6 +148,22 @@ def test_much_output_arrives_whole_and_is_cut_at_64_MiB(start):
     assert log[64 << 20 :] == b"\n[pipelined: output cut here: more than 64 MiB of one datum]\n"
 
 
+def test_unsent_output_of_a_task_that_is_taken_back_is_dropped_with_one_line(start, tmp_path):
+    """However many pieces there are, and whatever the command still prints while it is killed."""
+    daemon, worker = start(f"head -c 3000000 /dev/zero; touch {tmp_path}/printed; sleep 600")
+    daemon.hold_back("log")
+    daemon.give("t1", [row()])
+    eventually((tmp_path / "printed").exists)
+    daemon.take_back("t1")
+    daemon.holds()
+    daemon.hold_back()
+    daemon.end()
+    assert worker.end() == 0
+    dropped = re.findall("task t1: ([0-9]+) bytes of output and metrics could not be sent to the daemon: the task ended before", worker.said())
+    assert len(dropped) == 1 and int(dropped[0]) > 2500000, dropped
+    assert worker.said().count("could not be sent") == 1
+
+
 def test_metrics_are_followed(start, tmp_path):
     go = tmp_path / "go"
     lines = [json.dumps({"step": i}) for i in range(3)]

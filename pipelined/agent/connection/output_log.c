@@ -47,6 +47,9 @@ struct pl_outlog {
     /* queue of pieces, oldest first */
     struct piece *first, *last;
     size_t bytes; /* bytes of all pieces, including the one being sent */
+    /* the lease whose unsent pieces were dropped last, with a line in the log; no task = none. Used by the
+     * sending thread only */
+    struct pl_agent_protocol_lease dropped;
     /* the sending thread is sending a piece, which is no longer in the queue */
     bool sending;
     /* send pieces without waiting for their flush time */
@@ -119,6 +122,49 @@ static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err
     return r;
 }
 
+static bool same_lease(const struct pl_agent_protocol_lease *a, const struct pl_agent_protocol_lease *b)
+{
+    return a->fence == b->fence && pl_streq(a->task, b->task);
+}
+
+/* Drops the pieces of a lease that wait in the queue; returns their bytes. */
+static size_t drop_queued(struct pl_outlog *o, const struct pl_agent_protocol_lease *lease)
+{
+    struct piece **link = &o->first;
+    size_t dropped = 0;
+
+    pthread_mutex_lock(&o->lock);
+    o->last = NULL;
+    while (*link) {
+        struct piece *p = *link;
+
+        if (same_lease(&p->lease, lease)) {
+            *link = p->next;
+            dropped += p->bytes.len;
+            piece_free(p);
+        } else {
+            o->last = p;
+            link = &p->next;
+        }
+    }
+    o->bytes -= dropped;
+    pthread_cond_broadcast(&o->less);
+    pthread_mutex_unlock(&o->lock);
+    return dropped;
+}
+
+/* Called with a piece of a task that ended before the piece was sent: drops the task's other pieces, too. Logs
+ * one line for each task, because a command that is being killed may print a lot. */
+static void drop_task(struct pl_outlog *o, const struct piece *p)
+{
+    size_t bytes = p->bytes.len + drop_queued(o, &p->lease);
+
+    if (!same_lease(&o->dropped, &p->lease))
+        pl_log_warn("outlog", "task %s: %zu bytes of output and metrics could not be sent to the daemon: the task ended before",
+                    p->lease.task, bytes);
+    o->dropped = p->lease;
+}
+
 /* Sends one piece, retrying while the daemon is away. Drops it with a log line when the daemon refuses it or
  * the task is over. */
 static void send_piece(struct pl_outlog *o, struct piece *p)
@@ -136,9 +182,11 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
         if (r != PL_ECANCELED && (r == 0 || !pl_daemon_client_retry(o->link, r, &tries)))
             break;
     }
-    if (r < 0 || !held)
+    if (!held)
+        drop_task(o, p);
+    else if (r < 0)
         pl_log_warn("outlog", "task %s: %zu bytes of %s could not be sent to the daemon: %s", p->lease.task, p->bytes.len,
-                    p->kind == OUTPUT ? "output" : "metrics", held ? err.msg : "the task ended before");
+                    p->kind == OUTPUT ? "output" : "metrics", err.msg);
 }
 
 /* Returns the monotonic time at which the first piece is to be sent; 0 = now. */
@@ -224,6 +272,7 @@ int pl_output_log_create_print(int fd, struct pl_outlog **ret, struct pl_err *er
 struct pl_outlog *pl_output_log_destroy(struct pl_outlog *o)
 {
     struct piece *rest;
+    size_t bytes = 0;
 
     if (!o || !o->link) {
         free(o);
@@ -238,8 +287,11 @@ struct pl_outlog *pl_output_log_destroy(struct pl_outlog *o)
     pthread_join(o->thread, NULL);
     for (struct piece *next; rest; rest = next) {
         next = rest->next;
+        bytes += rest->bytes.len;
         piece_free(rest);
     }
+    if (bytes > 0)
+        pl_log_warn("outlog", "%zu bytes of output and metrics could not be sent to the daemon: the worker ended before", bytes);
     pthread_cond_destroy(&o->more);
     pthread_cond_destroy(&o->less);
     pthread_mutex_destroy(&o->lock);
@@ -253,8 +305,8 @@ static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct
 {
     struct piece *p = o->last;
 
-    if (p && p->kind == kind && p->index == s->index && p->attempt == s->attempt && p->lease.fence == s->lease->fence &&
-        pl_streq(p->lease.task, s->lease->task) && p->bytes.len < PL_OUTPUT_LOG_SEND_BYTES)
+    if (p && p->kind == kind && p->index == s->index && p->attempt == s->attempt && same_lease(&p->lease, s->lease) &&
+        p->bytes.len < PL_OUTPUT_LOG_SEND_BYTES)
         return p;
     p = calloc(1, sizeof(*p));
     if (!p)

@@ -4,7 +4,7 @@
  * buffered, up to a larger limit. At the limit the command waits, because its pipe is full.
  *
  * Output that the daemon finally refuses, because the task is over, is dropped with a line in the agent's own
- * log. */
+ * log: one for each task. */
 #pragma once
 
 #include "pipelined/agent/connection/task_lease.h"
