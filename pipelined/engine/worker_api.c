@@ -452,8 +452,8 @@ struct piece {
     struct pl_http_request *req;
     struct pl_ejob *job;
     struct pl_hash datum;
-    char worker[32];
     uint64_t attempt, offset;
+    uint64_t lease; /* fence of the task's lease */
     json_t *body;
     int64_t job_row;
     uint32_t first_metric;
@@ -482,8 +482,8 @@ static void append_log(void *arg)
     struct piece *p = arg;
     const struct pl_buf *body = pl_http_body(p->req);
     const char *project = p->job->stage->project;
-    int r = pl_stage_logs_append(p->engine->config.logs, project, p->job_row, p->worker, &p->datum, (unsigned)p->attempt,
-                                 p->offset, body->data, body->len, &p->err);
+    const struct pl_stage_log_source source = {.datum = p->datum, .attempt = (uint32_t)p->attempt, .fence = p->lease};
+    int r = pl_stage_logs_append(p->engine->config.logs, project, p->job_row, &source, p->offset, body->data, body->len, &p->err);
 
     if (r == 0 && p->job->over) /* the log may have been sealed just before this piece arrived */
         r = pl_stage_logs_seal(p->engine->config.logs, project, p->job_row, &p->err);
@@ -502,6 +502,7 @@ static int job_of_task(struct pl_engine *e, const struct pl_eworker *w, uint64_t
         return pl_err_set(err, PL_ELEASE, "task %" PRIu64 ": worker %" PRIu64 " does not hold its lease", task, w->id);
     p->job = pl_engine_job_ref(t->job);
     p->job_row = t->job->row;
+    p->lease = t->fence;
     return 0;
 }
 
@@ -509,17 +510,19 @@ static int start_log(struct piece *p, struct pl_err *err)
 {
     const char *worker = pl_http_query(p->req, "worker"), *datum = pl_http_query(p->req, "datum");
     struct pl_eworker *w;
-    uint64_t task = 0;
+    uint64_t task = 0, fence = 0;
     int r = worker_of(p->engine, p->req, worker ? worker : "", &w, err);
 
     r = r < 0 ? r : pl_http_query_u64(p->req, "task", 0, UINT64_MAX, &task, err);
     r = r < 0 ? r : pl_http_query_u64(p->req, "attempt", 1, UINT32_MAX, &p->attempt, err);
     r = r < 0 ? r : pl_http_query_u64(p->req, "offset", 0, UINT64_MAX, &p->offset, err);
+    r = r < 0 ? r : pl_http_query_u64(p->req, "fence", 0, INT64_MAX, &fence, err);
     r = r < 0 ? r : pl_hash_parse(datum ? datum : "", &p->datum, err);
-    if (r < 0)
-        return r;
-    snprintf(p->worker, sizeof p->worker, "%" PRIu64, w->id);
-    return job_of_task(p->engine, w, task, p, err);
+    r = r < 0 ? r : job_of_task(p->engine, w, task, p, err);
+    /* agents of the previous minor version do not send the fence: the task has only one */
+    if (r == 0 && fence && fence != p->lease)
+        return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " was given out again with another fence", task);
+    return r;
 }
 
 static struct piece *new_piece(struct pl_http_request *req, struct pl_engine *e)

@@ -65,6 +65,7 @@ class FakeDaemon:
         self.attaches, self.nexts, self.renews = [], [], []
         self.came = []  # words of requests that were held back
         self.logs = {}  # (datum, attempt) → bytes
+        self.log_fences = set()  # that came with them
         self.metric_lines, self.metric_requests = [], []  # all, and how many each request had
         self.checkpoints = []
         self.sessions = 0
@@ -225,6 +226,7 @@ class FakeDaemon:
 
     def log(self, http, query, body):
         with self.changed:
+            self.log_fences.add(query["fence"])
             key = (query["datum"], int(query["attempt"]))
             have = self.logs.setdefault(key, bytearray())
             repeated = len(have) - int(query["offset"])  # of a request whose answer the worker did not wait for

@@ -131,12 +131,13 @@ def test_the_environment_is_given_not_inherited(start):
 def test_output_is_sent_while_the_command_runs(start, tmp_path):
     go = tmp_path / "go"
     daemon, _ = start(f"echo first; while [ ! -e {go} ]; do sleep 0.01; done; echo second")
-    daemon.give(1, [row(attempt=2)])
+    daemon.give(1, [row(attempt=2)], fence=7)
     daemon.wait(lambda: daemon.logs.get((DATUM, 2)) == b"first\n")
     assert not daemon.results
     go.touch()
     daemon.result()
     assert daemon.logs[(DATUM, 2)] == b"first\nsecond\n"  # all of it is there when the result is
+    assert daemon.log_fences == {"7"}
 
 
 def test_much_output_arrives_whole_and_is_cut_at_64_MiB(start):

@@ -72,8 +72,9 @@ static void piece_free(struct piece *p)
 
 static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err *err)
 {
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/worker/log?worker=%s&task=%s&datum=%s&attempt=%u&offset=%u", o->worker,
-                                                  p->lease.task, p->datum, (uint64_t)p->attempt, p->offset);
+    _cleanup_free_ char *path =
+        pl_http_path_make("/api/v1/worker/log?worker=%s&task=%s&fence=%u&datum=%s&attempt=%u&offset=%u", o->worker, p->lease.task,
+                          (uint64_t)p->lease.fence, p->datum, (uint64_t)p->attempt, p->offset);
 
     return path ? pl_daemon_client_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }

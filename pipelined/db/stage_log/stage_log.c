@@ -1,7 +1,8 @@
 /* Keeps the logs of all jobs. The open segment of a job is a file; a sealed segment is a row of log_segment
- * with a blob in a pack. */
+ * with a blob in a pack. Both have the same bytes (log_segment.h). */
 #include "pipelined/db/stage_log/stage_log.h"
 
+#include "pipelined/db/stage_log/log_segment.h"
 #include "storage/pack/pack_builder.h"
 #include "storage/system/io.h"
 #include "storage/system/lock_order.h"
@@ -13,13 +14,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* A segment has the same bytes in its file and as a blob: "PLSL", u8 1, then frames:
- *   datum 32 | u32 attempt | u64 offset within the datum's output | u32 length | the bytes        (little-endian)
- * The first frame is empty; its "datum" identifies the job (owner_of). The file's name contains the job's row id,
- * which does not suffice to identify the job, because row ids start over in a database that was rebuilt. */
-#define SEGMENT_MAGIC "PLSL\001"
-#define MAGIC_BYTES   5u
-#define FRAME_BYTES   48u
+/* A line of the daemon: "\nworker lost: ", a reason, "\n" */
+#define LINE_MAX_BYTES 640
 
 struct watcher {
     struct watcher *next;
@@ -40,10 +36,12 @@ struct open_log {
     pthread_mutex_t mutex; /* guards the fields below */
     bool gone;             /* the job ended; no longer in the map */
     int fd;                /* -1 = nothing written yet */
+    /* the open segment was begun in an earlier version of the format: it is sealed before the next frame */
+    bool old_version;
     struct pl_hash owner;
-    /* (datum, attempt) → number of bytes received so far (cast to a pointer): `next` in the open segment,
-     * `before` in the one before it. If the answer to a worker was lost, the worker sends the piece again; it
-     * is then in one of these two segments. */
+    /* progress of each datum's output (log_segment.h): `next` in the open segment, `before` in the one before
+     * it. If the answer to a worker was lost, the worker sends the piece again; it is then in one of these two
+     * segments. */
     struct pl_map next, before;
 };
 
@@ -74,17 +72,11 @@ static int owner_of(struct pl_stage_logs *l, int64_t job, struct pl_hash *ret, s
     return r;
 }
 
-static bool begins_as(const void *bytes, size_t n, const struct pl_hash *owner)
-{
-    return n >= MAGIC_BYTES + FRAME_BYTES && memcmp(bytes, SEGMENT_MAGIC, MAGIC_BYTES) == 0 &&
-           memcmp((const uint8_t *)bytes + MAGIC_BYTES, owner->b, PL_HASH_BYTES) == 0;
-}
-
 /* Removes a log file that belongs to no job of this database: the job's row id in the file's name is not in
  * use, or another job has it now. Otherwise the lines of the file would appear in the other job's log. */
 static int remove_foreign(struct pl_stage_logs *l, int dirfd, const char *name, struct pl_err *err)
 {
-    uint8_t start[MAGIC_BYTES + FRAME_BYTES];
+    uint8_t start[PL_LOG_SEGMENT_START_BYTES];
     struct pl_hash owner;
     uint64_t segment;
     int64_t job;
@@ -98,7 +90,7 @@ static int remove_foreign(struct pl_stage_logs *l, int dirfd, const char *name, 
         _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
 
         n = fd < 0 ? pl_err_errno(err, errno, "%s/%s", l->dir, name) : pl_io_read(fd, start, sizeof start, name, err);
-        if (n < 0 || begins_as(start, (size_t)n, &owner))
+        if (n < 0 || pl_log_segment_is_of(start, (size_t)n, &owner))
             return (int)PL_MIN(n, 0);
     } else if (r != PL_ENOTFOUND) {
         return r;
@@ -148,8 +140,8 @@ static void free_open(void *p)
     struct open_log *o = p;
 
     pl_closep(&o->fd);
-    pl_map_finish(&o->next, NULL);
-    pl_map_finish(&o->before, NULL);
+    pl_map_finish(&o->next, free);
+    pl_map_finish(&o->before, free);
     pthread_mutex_destroy(&o->mutex);
     free(o);
 }
@@ -169,49 +161,6 @@ struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l)
     free(l->dir);
     free(l);
     return NULL;
-}
-
-/* ---- frames ---- */
-
-struct frame {
-    struct pl_hash datum;
-    uint32_t attempt;
-    uint64_t offset;
-    const uint8_t *bytes;
-    uint32_t len;
-};
-
-static void frame_head(const struct frame *f, uint8_t out[FRAME_BYTES])
-{
-    memcpy(out, f->datum.b, 32);
-    for (unsigned i = 0; i < 4; i++) {
-        out[32 + i] = (uint8_t)(f->attempt >> (8 * i));
-        out[44 + i] = (uint8_t)(f->len >> (8 * i));
-    }
-    for (unsigned i = 0; i < 8; i++)
-        out[36 + i] = (uint8_t)(f->offset >> (8 * i));
-}
-
-/* Reads the next frame. False at the end, or at a frame that a crash cut off. */
-static bool next_frame(struct pl_cursor *c, struct frame *ret)
-{
-    const uint8_t *datum;
-
-    if (pl_cursor_left(c) < FRAME_BYTES)
-        return false;
-    datum = pl_cursor_bytes(c, 32);
-    memcpy(ret->datum.b, datum, 32);
-    ret->attempt = pl_cursor_le32(c);
-    ret->offset = pl_cursor_le64(c);
-    ret->len = pl_cursor_le32(c);
-    ret->bytes = pl_cursor_bytes(c, ret->len);
-    return !c->failed;
-}
-
-static void next_key(const struct pl_hash *datum, uint32_t attempt, uint8_t out[36])
-{
-    memcpy(out, datum->b, 32);
-    memcpy(out + 32, &attempt, 4);
 }
 
 /* ---- segments ---- */
@@ -258,11 +207,13 @@ static uint64_t end_of(struct pl_stage_logs *l, int64_t job, uint64_t segment)
     return end;
 }
 
-/* Loads the bytes from `offset` of a segment that is not sealed. PL_ENOTFOUND: the file does not exist. */
+/* Loads the bytes from `offset` of a segment that is not sealed. `*ret_head`: bytes of a frame's head in it.
+ * PL_ENOTFOUND: the file does not exist. */
 static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uint64_t offset, struct pl_buf *ret,
-                     struct pl_err *err)
+                     size_t *ret_head, struct pl_err *err)
 {
     uint64_t end = end_of(l, job, segment);
+    uint8_t magic[PL_LOG_SEGMENT_MAGIC_BYTES];
     _cleanup_close_ int fd = -1;
     char path[4200];
     struct stat st;
@@ -276,6 +227,10 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
     end = PL_MIN(end, (uint64_t)st.st_size);
     if (offset >= end)
         return 0;
+    n = pl_io_read(fd, magic, sizeof magic, path, err);
+    if (n < 0)
+        return (int)n;
+    *ret_head = pl_log_segment_head_bytes(magic, (size_t)n);
     if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
         return pl_err_errno(err, errno, "%s", path);
     r = pl_buf_reserve(ret, end - offset, err);
@@ -286,25 +241,6 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
 }
 
 /* ---- the open segment ---- */
-
-/* Records for each datum how much of its output the segment contains. `ret_size`: end of the last complete
- * frame. */
-static int note_frames(struct pl_map *next, const struct pl_buf *segment, uint64_t *ret_size, struct pl_err *err)
-{
-    struct pl_cursor c = pl_cursor_of(segment->data + MAGIC_BYTES, segment->len - MAGIC_BYTES);
-    uint64_t size = MAGIC_BYTES;
-    struct frame f;
-    uint8_t key[36];
-    int r = 0;
-
-    while (r == 0 && next_frame(&c, &f)) {
-        next_key(&f.datum, f.attempt, key);
-        r = pl_map_put(next, key, sizeof key, (void *)(uintptr_t)(f.offset + f.len), NULL, err);
-        size += FRAME_BYTES + f.len;
-    }
-    *ret_size = size;
-    return r;
-}
 
 /* Records the frames of the last sealed segment, because after a restart a worker may send a piece again that
  * is in it. If the segment is unreadable, such a piece is stored twice at worst. */
@@ -318,9 +254,9 @@ static int note_sealed(struct pl_stage_logs *l, const char *project, struct open
         return 0;
     file_of(l, o->job, segment - 1, path); /* the segment's file remains if a crash came after its row was written */
     unlink(path);
-    if (load_sealed(l, project, o->job, segment - 1, &bytes, NULL) <= 0 || bytes.len < MAGIC_BYTES)
+    if (load_sealed(l, project, o->job, segment - 1, &bytes, NULL) <= 0)
         return 0;
-    return note_frames(&o->before, &bytes, &size, err);
+    return pl_log_progress_load(&o->before, &bytes, &size, err);
 }
 
 /* Opens the segment's file if a crash or a stop left it, and cuts off an incomplete frame. */
@@ -336,13 +272,20 @@ static int reopen(struct pl_stage_logs *l, struct open_log *o, uint64_t segment,
         return 0;
     if (r < 0)
         return r;
-    if (!begins_as(bytes.data, bytes.len, &o->owner)) {
+    if (!pl_log_segment_is_of(bytes.data, bytes.len, &o->owner)) {
         unlink(path);
         return 0;
     }
-    r = note_frames(&o->next, &bytes, ret_size, err);
+    r = pl_log_progress_load(&o->next, &bytes, ret_size, err);
     if (r < 0)
         return r;
+    o->old_version = pl_log_segment_head_bytes(bytes.data, bytes.len) != PL_LOG_FRAME_BYTES;
+    if (o->old_version && o->next.len == 0) { /* it has no output: begin it anew */
+        o->old_version = false;
+        *ret_size = 0;
+        unlink(path);
+        return 0;
+    }
     o->fd = open(path, O_RDWR | O_CLOEXEC);
     if (o->fd < 0 || ftruncate(o->fd, (off_t)*ret_size) < 0) {
         pl_closep(&o->fd);
@@ -452,13 +395,13 @@ static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, st
 /* Creates the segment's file with its first frame, unless it is open already. */
 static int start_file(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
 {
-    uint8_t start[MAGIC_BYTES + FRAME_BYTES] = SEGMENT_MAGIC;
+    uint8_t start[PL_LOG_SEGMENT_START_BYTES];
     char path[4200];
     int r;
 
     if (o->fd >= 0)
         return 0;
-    memcpy(start + MAGIC_BYTES, o->owner.b, PL_HASH_BYTES);
+    pl_log_segment_start(&o->owner, start);
     file_of(l, o->job, o->segment, path);
     o->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (o->fd < 0)
@@ -521,7 +464,7 @@ static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o
     char path[4200];
     int r;
 
-    if (o->fd < 0 || o->size <= MAGIC_BYTES + FRAME_BYTES)
+    if (o->fd < 0 || o->size <= PL_LOG_SEGMENT_START_BYTES)
         return 0;
     file_of(l, o->job, o->segment, path);
     r = pl_io_read_file(path, &bytes, err);
@@ -534,7 +477,8 @@ static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o
     unlink(path);
     pl_closep(&o->fd);
     o->fd = -1;
-    pl_map_finish(&o->before, NULL);
+    o->old_version = false;
+    pl_map_finish(&o->before, free);
     o->before = o->next;
     o->next = (struct pl_map){0};
     stands(l, o, o->segment + 1, 0);
@@ -554,72 +498,143 @@ static void wake(struct pl_stage_logs *l, int64_t job)
 
 /* Writes a whole frame or none: if the disk fills up, cuts off the incomplete frame. Otherwise shorter frames
  * written later would overwrite only its beginning, and its rest would be read as a frame. */
-static int write_frame(struct pl_stage_logs *l, struct open_log *o, const struct frame *f, struct pl_err *err)
+static int write_frame(struct pl_stage_logs *l, struct open_log *o, const struct pl_log_frame *f, struct pl_err *err)
 {
-    uint8_t head[FRAME_BYTES];
+    uint8_t head[PL_LOG_FRAME_BYTES];
     int r;
 
-    frame_head(f, head);
+    pl_log_frame_head(f, head);
     r = pl_io_pwrite(o->fd, head, sizeof head, o->size, "stage log", err);
-    r = r < 0 ? r : pl_io_pwrite(o->fd, f->bytes, f->len, o->size + FRAME_BYTES, "stage log", err);
+    r = r < 0 ? r : pl_io_pwrite(o->fd, f->bytes, f->len, o->size + PL_LOG_FRAME_BYTES, "stage log", err);
     if (r == 0)
-        stands(l, o, o->segment, o->size + FRAME_BYTES + f->len);
+        stands(l, o, o->segment, o->size + PL_LOG_FRAME_BYTES + f->len);
     else if (ftruncate(o->fd, (off_t)o->size) < 0)
         r = pl_err_errno(err, errno, "stage log");
     return r;
 }
 
-static uint64_t had_of(const struct open_log *o, const uint8_t key[36])
+static const struct pl_log_progress *progress_of(const struct open_log *o, const struct pl_hash *datum, uint32_t attempt)
 {
-    const void *had = pl_map_get(&o->next, key, 36);
+    const struct pl_log_progress *p = pl_log_progress_of(&o->next, datum, attempt);
 
-    return (uint64_t)(uintptr_t)(had ? had : pl_map_get(&o->before, key, 36));
+    return p ? p : pl_log_progress_of(&o->before, datum, attempt);
 }
 
-/* Appends the part of the frame that was not received before. Seals the open segment first if the frame would
- * make it too long. */
-static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct frame *f, struct pl_err *err)
+/* Adds a frame to the open segment. Seals that segment first if the frame would make it too long, or if it has
+ * an older version. `before` is the progress of the frame's attempt so far. */
+static int add_frame(struct pl_stage_logs *l, const char *project, struct open_log *o, const struct pl_log_frame *f,
+                     const struct pl_log_progress *before, struct pl_err *err)
 {
-    uint8_t key[36];
-    uint64_t had, skip;
-    int r;
+    int r = 0;
 
-    next_key(&f->datum, f->attempt, key);
-    had = had_of(o, key);
-    if (f->offset < had) { /* the worker sent it again, wholly or in part */
-        skip = PL_MIN(had - f->offset, (uint64_t)f->len);
+    if (o->old_version || o->size + PL_LOG_FRAME_BYTES + f->len > PL_STAGE_LOG_SEGMENT_BYTES)
+        r = seal(l, project, o, err);
+    r = r < 0 ? r : start_file(l, o, err);
+    r = r < 0 ? r : write_frame(l, o, f, err);
+    return r < 0 ? r : pl_log_progress_note(&o->next, f, before, err);
+}
+
+/* Adds a line that says why the lease ended to the output of one attempt, at the start of a line. */
+static int add_line(struct pl_stage_logs *l, const char *project, struct open_log *o, const struct pl_hash *datum,
+                    uint32_t attempt, const char *text, struct pl_err *err)
+{
+    const struct pl_log_progress p = *progress_of(o, datum, attempt);
+    struct pl_log_frame f = {.datum = *datum, .attempt = attempt, .fence = p.fence, .offset = PL_LOG_LINE_OFFSET};
+    char line[LINE_MAX_BYTES];
+
+    snprintf(line, sizeof line, "%s%.*s\n", p.mid_line ? "\n" : "", (int)sizeof line - 3, text);
+    f.bytes = (const uint8_t *)line;
+    f.len = (uint32_t)strlen(line);
+    return add_frame(l, project, o, &f, &p, err);
+}
+
+/* Appends the part of the frame that was not received before under its lease. Drops it if another worker has
+ * printed under a newer lease since. */
+static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_log_frame *f, struct pl_err *err)
+{
+    const struct pl_log_progress *known = progress_of(o, &f->datum, f->attempt);
+    struct pl_log_progress p = known ? *known : (struct pl_log_progress){0};
+    int r = 0;
+
+    if (f->fence < p.fence)
+        return 0;
+    if (p.fence && f->fence > p.fence) {
+        if (!p.over)
+            r = add_line(l, project, o, &f->datum, f->attempt, "lease ended: the datum begins again", err);
+        p = (struct pl_log_progress){0};
+    } else if (f->offset < p.end) { /* the worker sent it again, wholly or in part */
+        const uint64_t skip = PL_MIN(p.end - f->offset, (uint64_t)f->len);
+
         f->offset += skip;
         f->bytes += skip;
         f->len -= (uint32_t)skip;
     }
-    if (f->len == 0 || f->offset >= PL_STAGE_LOG_DATUM_BYTES + 4096)
-        return 0;
-    if (o->size + FRAME_BYTES + f->len > PL_STAGE_LOG_SEGMENT_BYTES) {
-        r = seal(l, project, o, err);
-        if (r < 0)
-            return r;
-    }
-    r = start_file(l, o, err);
-    r = r < 0 ? r : write_frame(l, o, f, err);
-    return r < 0 ? r : pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f->offset + f->len), NULL, err);
+    if (r < 0 || f->len == 0 || f->offset >= PL_STAGE_LOG_DATUM_BYTES + 4096)
+        return r;
+    return add_frame(l, project, o, f, &p, err);
 }
 
-int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
-                         const struct pl_hash *datum, unsigned attempt, uint64_t offset, const void *bytes, size_t n,
-                         struct pl_err *err)
+int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_stage_log_source *source,
+                         uint64_t offset, const void *bytes, size_t n, struct pl_err *err)
 {
-    struct frame f = {.datum = *datum, .attempt = attempt, .offset = offset, .bytes = bytes, .len = (uint32_t)n};
+    struct pl_log_frame f = {.datum = source->datum,
+                             .attempt = source->attempt,
+                             .fence = source->fence,
+                             .offset = offset,
+                             .bytes = bytes,
+                             .len = (uint32_t)n};
     struct open_log *o;
     int r;
 
-    (void)worker;
-    if (n > PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES)
+    if (n > PL_STAGE_LOG_SEGMENT_BYTES - PL_LOG_SEGMENT_START_BYTES - PL_LOG_FRAME_BYTES)
         return pl_err_set(err, PL_ETOOBIG, "a piece of a stage log has %zu bytes: at most %u are allowed", n,
-                          PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
+                          PL_STAGE_LOG_SEGMENT_BYTES - PL_LOG_SEGMENT_START_BYTES - PL_LOG_FRAME_BYTES);
     r = open_of(l, project, job, &o, err);
     if (r < 0)
         return r;
     r = append(l, project, o, &f, err);
+    done_with(l, o, false);
+    wake(l, job);
+    return r;
+}
+
+/* Collects the keys of the attempts that printed something under this lease. */
+static int find_lease(const struct open_log *o, uint64_t fence, struct pl_buf *ret_keys, struct pl_err *err)
+{
+    const struct pl_map *maps[] = {&o->next, &o->before};
+    const struct pl_map_slot *slot;
+    int r = 0;
+
+    for (size_t m = 0; m < PL_ARRAY_SIZE(maps); m++) {
+        for (size_t i = 0; r == 0 && (slot = pl_map_next(maps[m], &i));) {
+            const struct pl_log_progress *p = slot->value;
+
+            if (p->fence == fence && !p->over && (m == 0 || !pl_map_get(&o->next, slot->key, slot->key_len)))
+                r = pl_buf_add(ret_keys, slot->key, slot->key_len, err);
+        }
+    }
+    return r;
+}
+
+int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const char *why,
+                       struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf keys = {0};
+    char text[LINE_MAX_BYTES];
+    struct open_log *o;
+    int r = open_of(l, project, job, &o, err);
+
+    if (r < 0)
+        return r;
+    snprintf(text, sizeof text, "worker lost: %s", why);
+    r = find_lease(o, fence, &keys, err);
+    for (size_t at = 0; r == 0 && at < keys.len; at += PL_LOG_PROGRESS_KEY) {
+        struct pl_hash datum;
+        uint32_t attempt;
+
+        pl_log_progress_key(keys.data + at, &datum, &attempt);
+        r = add_line(l, project, o, &datum, attempt, text, err);
+    }
     done_with(l, o, false);
     wake(l, job);
     return r;
@@ -640,24 +655,24 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
 }
 
 /* Copies the text of the frames after the cursor to `out`. The buffer `segment` starts at byte `base` of the
- * log segment. */
-static int take_frames(const struct pl_buf *segment, uint64_t base, const struct pl_hash *datum,
+ * log segment, whose frames have heads of `head_bytes`. */
+static int take_frames(const struct pl_buf *segment, uint64_t base, size_t head_bytes, const struct pl_hash *datum,
                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_cursor c;
-    struct frame f;
+    struct pl_log_frame f;
 
     if (cursor->offset > base + segment->len)
         return 0;
     c = pl_cursor_of(segment->data + (cursor->offset - base), segment->len - (cursor->offset - base));
-    while (out->len < max && next_frame(&c, &f)) {
+    while (out->len < max && pl_log_frame_next(&c, head_bytes, &f)) {
         if (!datum || pl_hash_eq(datum, &f.datum)) {
             int r = pl_buf_add(out, f.bytes, f.len, err);
 
             if (r < 0)
                 return r;
         }
-        cursor->offset += FRAME_BYTES + f.len;
+        cursor->offset += head_bytes + f.len;
     }
     return 0;
 }
@@ -669,12 +684,14 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
 {
     _cleanup_(pl_buf_finish) struct pl_buf segment = {0};
     int64_t sealed = 0;
+    size_t head;
     int r;
 
-    cursor->offset = PL_MAX(cursor->offset, (uint64_t)MAGIC_BYTES);
+    cursor->offset = PL_MAX(cursor->offset, (uint64_t)PL_LOG_SEGMENT_MAGIC_BYTES);
     r = load_sealed(l, project, job, cursor->segment, &segment, err);
     if (r > 0) {
-        r = take_frames(&segment, 0, datum, cursor, max, out, err);
+        head = pl_log_segment_head_bytes(segment.data, segment.len);
+        r = take_frames(&segment, 0, head, datum, cursor, max, out, err);
         if (r == 0 && out->len < max) {
             cursor->segment++;
             cursor->offset = 0;
@@ -684,8 +701,9 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
     if (r == 0) {
         const uint64_t base = cursor->offset;
 
-        r = load_file(l, job, cursor->segment, base, &segment, err);
-        r = r < 0 ? r : take_frames(&segment, base, datum, cursor, max, out, err);
+        head = 0;
+        r = load_file(l, job, cursor->segment, base, &segment, &head, err);
+        r = r < 0 ? r : take_frames(&segment, base, head, datum, cursor, max, out, err);
         if (r == PL_ENOTFOUND)
             r = 0;
     }

@@ -1,12 +1,17 @@
 /* db/stage_log: Keeps what stages print, in order of arrival.
  *
- * In:      Pieces with datum, attempt and offset.
+ * In:      Pieces with datum, attempt, fence and offset; losses of workers.
  * Out:     Log text from any cursor on, followed as it grows.
- * Uses:    db/writer, storage/{pack, store, system}
+ * Uses:    db/writer, storage/{base, pack, store, system}
  * Threads: Any thread; seals packs on the pool.
  *
- * Pieces arrive with the datum, the attempt and their offset in that attempt's output. Each job has one growing
- * file in DIR/logs, in which the pieces are frames in order of arrival. The file is cut into segments of at most
+ * Inside:
+ *   log_segment  the bytes of a segment, and how far each datum's output has come in it
+ *
+ * Pieces arrive with the datum, the attempt, the fence of the lease, and their offset in what was printed under that
+ * lease: a datum whose worker was lost runs again with the same attempt and a higher fence. Its log has the output of
+ * both workers, with a line between them that says why the first lease ended. Each job has one growing
+ * file in DIR/logs, in which the pieces are frames in order of arrival (log_segment.h). The file is cut into segments of at most
  * PL_STAGE_LOG_SEGMENT_BYTES; a segment that is full, or whose job ends, is sealed: it becomes a compressed blob
  * in a pack. Readers read by job, filter by datum, and may follow a live job. Thread-safe. */
 #pragma once
@@ -24,12 +29,23 @@ int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_project_stor
                        struct pl_err *err);
 struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l);
 
-/* Appends a piece from a worker. `offset` counts within (datum, attempt): a piece that is sent twice is stored
- * once. PL_ETOOBIG: a piece larger than a segment. Blocks on disk: on the pool. */
+/* What printed a piece: an attempt at a datum, under a lease (fence ≥ 1). */
+struct pl_stage_log_source {
+    struct pl_hash datum;
+    uint32_t attempt;
+    uint64_t fence;
+};
+/* Appends a piece from a worker. `offset` counts within the source: a piece that is sent twice is stored once. A
+ * piece of an older lease than the last one of that attempt is dropped. PL_ETOOBIG: a piece larger than a
+ * segment. Blocks on disk: on the pool. */
 PL_MUST_CHECK
-int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
-                         const struct pl_hash *datum, unsigned attempt, uint64_t offset, const void *bytes, size_t n,
-                         struct pl_err *err);
+int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_stage_log_source *source,
+                         uint64_t offset, const void *bytes, size_t n, struct pl_err *err);
+/* Appends the line "worker lost: WHY" to the output of each datum that printed something under this lease, as
+ * far as that output is in the newest two segments. Blocks on disk: on the pool. */
+PL_MUST_CHECK
+int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const char *why,
+                       struct pl_err *err);
 /* Seals the open segment of a job that has ended. Blocks. */
 PL_MUST_CHECK
 int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err);

@@ -20,7 +20,7 @@
  *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                      → {}
  *   POST /api/v1/worker/metrics  {worker, task, fence, index, first, lines: [text, …]}     → {}
  *                                at most PL_AGENT_PROTOCOL_LINES_MAX lines
- *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes             → {}
+ *   POST /api/v1/worker/log?worker=&task=&fence=&datum=&attempt=&offset=   raw bytes      → {}
  *
  * In a request to `next`, `wait_ms` 0 means that the agent delivers results and wants no task; `leaving` means that,
  * in addition, the agent has been told to end. */

@@ -69,19 +69,36 @@ static struct pl_hash datum(uint8_t n)
     return h;
 }
 
-static int append_bytes(struct logs *t, uint8_t d, unsigned attempt, uint64_t offset, const void *bytes, size_t n)
+static const struct pl_stage_log_source FIRST = {.datum = {.b = {1}}, .attempt = 1, .fence = 1},
+                                        LAST = {.datum = {.b = {9}}, .attempt = 1, .fence = 1};
+
+static int append_bytes(struct logs *t, const struct pl_stage_log_source *source, uint64_t offset, const void *bytes, size_t n)
 {
-    struct pl_hash id = datum(d);
     struct pl_err err = {0};
-    int r = pl_stage_logs_append(t->l, "default", t->job, "w1", &id, attempt, offset, bytes, n, &err);
+    int r = pl_stage_logs_append(t->l, "default", t->job, source, offset, bytes, n, &err);
 
     assert_true(r == 0 || *err.msg);
     return r;
 }
 
+/* What a worker prints that has the lease with this fence. */
+static void append_leased(struct logs *t, uint64_t fence, uint8_t d, unsigned attempt, uint64_t offset, const char *text)
+{
+    const struct pl_stage_log_source source = {.datum = datum(d), .attempt = attempt, .fence = fence};
+
+    assert_int_equal(append_bytes(t, &source, offset, text, strlen(text)), 0);
+}
+
 static void append(struct logs *t, uint8_t d, unsigned attempt, uint64_t offset, const char *text)
 {
-    assert_int_equal(append_bytes(t, d, attempt, offset, text, strlen(text)), 0);
+    append_leased(t, 1, d, attempt, offset, text);
+}
+
+static void lost(struct logs *t, uint64_t fence, const char *why)
+{
+    struct pl_err err = {0};
+
+    assert_ok(pl_stage_logs_lost(t->l, "default", t->job, fence, why, &err), &err);
 }
 
 static void seal(struct logs *t)
@@ -204,9 +221,128 @@ static void test_a_piece_larger_than_a_segment_is_refused(void **state)
     struct logs *t = *state;
     char *big = calloc(1, PL_STAGE_LOG_SEGMENT_BYTES);
 
-    assert_int_equal(append_bytes(t, 1, 1, 0, big, PL_STAGE_LOG_SEGMENT_BYTES), PL_ETOOBIG);
+    assert_int_equal(append_bytes(t, &FIRST, 0, big, PL_STAGE_LOG_SEGMENT_BYTES), PL_ETOOBIG);
     free(big);
     assert_log(t, 0, "");
+}
+
+/* ---- leases: a datum whose worker was lost runs again as the same attempt ---- */
+
+static void test_what_a_lost_worker_and_the_next_one_printed_is_kept_with_a_line_between(void **state)
+{
+    struct logs *t = *state;
+
+    append_leased(t, 5, 1, 1, 0, "a long text of the first worker\n");
+    append_leased(t, 5, 2, 1, 0, "also ");
+    append_leased(t, 6, 3, 1, 0, "of another task\n");
+    lost(t, 5, "its pod was preempted");
+    lost(t, 5, "its pod was preempted");
+    assert_log(t, 2, "also \nworker lost: its pod was preempted\n");
+    append_leased(t, 9, 1, 1, 0, "short\n");
+    append_leased(t, 9, 1, 1, 0, "short\n"); /* sent twice */
+    append_leased(t, 9, 1, 1, 6, "end\n");
+    assert_log(t, 1, "a long text of the first worker\nworker lost: its pod was preempted\nshort\nend\n");
+    assert_log(t, 3, "of another task\n");
+}
+
+static void test_the_end_of_a_lease_is_shown_although_no_reason_came(void **state)
+{
+    struct logs *t = *state;
+
+    append_leased(t, 5, 1, 1, 0, "given back in the mid");
+    append_leased(t, 9, 1, 1, 0, "begun again\n");
+    assert_log(t, 1, "given back in the mid\nlease ended: the datum begins again\nbegun again\n");
+}
+
+static void test_bytes_of_an_older_lease_come_too_late(void **state)
+{
+    struct logs *t = *state;
+
+    append_leased(t, 5, 1, 1, 0, "first\n");
+    lost(t, 5, "it stopped responding");
+    append_leased(t, 5, 1, 1, 6, "on its way\n"); /* before the next one printed anything: they are kept */
+    append_leased(t, 9, 1, 1, 0, "second\n");
+    append_leased(t, 5, 1, 1, 17, "too late\n");
+    assert_log(t, 1, "first\nworker lost: it stopped responding\non its way\nsecond\n");
+}
+
+static void test_leases_are_told_apart_after_a_restart(void **state)
+{
+    struct logs *t = *state;
+
+    append_leased(t, 5, 1, 1, 0, "first");
+    restart(t);
+    append_leased(t, 5, 1, 1, 0, "first, once");
+    restart(t);
+    lost(t, 5, "its node is gone");
+    seal(t);
+    restart(t);
+    append_leased(t, 9, 1, 1, 0, "second\n");
+    restart(t);
+    append_leased(t, 9, 1, 1, 0, "second\nend\n");
+    assert_log(t, 1, "first, once\nworker lost: its node is gone\nsecond\nend\n");
+}
+
+/* ---- version 1 of the format ---- */
+
+/* The open segment as a daemon of the last version left it: an empty frame that names the job, and two of datum 1. */
+static void write_version_1(struct logs *t)
+{
+    static const char owner_text[] = "0123456789abcdef0123456789abcdef/default/train", texts[2][4] = {"one", "two"};
+    struct pl_buf b = {0};
+    struct pl_hash owner, id = datum(1);
+
+    pl_hash_sha256(owner_text, strlen(owner_text), &owner);
+    assert_int_equal(pl_buf_add(&b, "PLSL\001", 5, NULL), 0);
+    assert_int_equal(pl_buf_add(&b, owner.b, 32, NULL), 0);
+    assert_int_equal(pl_buf_add(&b, (uint8_t[16]){0}, 16, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pl_buf_add(&b, id.b, 32, NULL), 0);
+        assert_int_equal(pl_buf_add_le32(&b, 1, NULL), 0);
+        assert_int_equal(pl_buf_add_le64(&b, 3 * i, NULL), 0);
+        assert_int_equal(pl_buf_add_le32(&b, 3, NULL), 0);
+        assert_int_equal(pl_buf_add(&b, texts[i], 3, NULL), 0);
+    }
+    pl_stage_logs_close(t->l);
+    assert_int_equal(pl_io_write_file(open_file(t), b.data, b.len, 0600, NULL), 0);
+    pl_buf_finish(&b);
+    open_logs(t);
+}
+
+static void test_a_log_of_the_last_version_is_read_and_goes_on(void **state)
+{
+    struct logs *t = *state;
+    struct pl_stage_log_cursor cursor = {0};
+    char *text;
+
+    write_version_1(t);
+    text = read_on(t, 1, &cursor, 3); /* a follower across the change */
+    assert_string_equal(text, "onetwo");
+    free(text);
+    append_leased(t, 7, 1, 1, 3, "two, three\n"); /* the worker of then still holds its lease */
+    text = read_on(t, 1, &cursor, 100);
+    assert_string_equal(text, ", three\n");
+    free(text);
+    assert_int_equal(segments(t), 1); /* the segment of version 1, sealed as it is */
+    lost(t, 7, "its node is gone");
+    append_leased(t, 9, 1, 1, 0, "again\n");
+    seal(t);
+    restart(t);
+    assert_log(t, 1, "onetwo, three\nworker lost: its node is gone\nagain\n");
+}
+
+static void test_an_empty_log_of_the_last_version_is_begun_anew(void **state)
+{
+    struct logs *t = *state;
+
+    write_version_1(t);
+    pl_stage_logs_close(t->l);
+    assert_int_equal(truncate(open_file(t), 53), 0);
+    open_logs(t);
+    append(t, 1, 1, 0, "first\n");
+    seal(t);
+    assert_log(t, 1, "first\n");
+    assert_int_equal(segments(t), 1);
 }
 
 /* ---- segments ---- */
@@ -303,7 +439,7 @@ static void test_a_follower_goes_on_across_a_seal(void **state)
     unsigned seen = 0;
     char *late;
 
-    for (unsigned i = 0; i < 6000; i += 1500) { /* the first segment is full after 4,002 lines */
+    for (unsigned i = 0; i < 6000; i += 1500) { /* the first segment is full after 3,971 lines */
         char *new;
 
         append_lines(t, 1, i, 1500);
@@ -354,9 +490,9 @@ static void test_whole_frames_survive_a_crash_and_a_torn_one_is_sent_again(void 
     append(t, 1, 1, 0, "whole ");
     assert_int_equal(stat(open_file(t), &st), 0);
     append(t, 1, 1, 6, "torn");
-    for (off_t cut = 1; cut < 52; cut += 10) { /* in its bytes, in its head */
+    for (off_t cut = 1; cut < 60; cut += 10) { /* in its bytes, in its head */
         pl_stage_logs_close(t->l);
-        assert_int_equal(truncate(open_file(t), st.st_size + 52 - cut), 0);
+        assert_int_equal(truncate(open_file(t), st.st_size + 60 - cut), 0);
         open_logs(t);
         assert_log(t, 1, "whole ");
         append(t, 1, 1, 0, "whole ");
@@ -386,12 +522,12 @@ static void test_a_piece_of_a_segment_just_sealed_is_not_kept_twice_after_a_rest
     struct logs *t = *state;
     char *all;
 
-    append_lines(t, 1, 0, 4003); /* the last one opened the second segment */
+    append_lines(t, 1, 0, 3972); /* the last one opened the second segment */
     assert_int_equal(segments(t), 1);
     restart(t);
-    append_lines(t, 1, 4000, 10);
+    append_lines(t, 1, 3969, 10);
     all = read_on(t, 1, &(struct pl_stage_log_cursor){0}, 1u << 20);
-    assert_lines(all, 0, 4010);
+    assert_lines(all, 0, 3979);
     free(all);
 }
 
@@ -423,7 +559,7 @@ static void test_a_full_disk_loses_no_piece_that_was_answered(void **state)
     longer[sizeof longer - 1] = '\0';
     for (uint64_t n = 1; n <= 3; n++) { /* the file's first bytes, the frame's head, its bytes */
         pl_io_fail_nth(PL_IO_WRITE, n, ENOSPC);
-        assert_int_equal(append_bytes(t, 9, 1, 0, longer, strlen(longer)), PL_ENOSPC);
+        assert_int_equal(append_bytes(t, &LAST, 0, longer, strlen(longer)), PL_ENOSPC);
         restart(t);
         pl_io_fail_nth(PL_IO_WRITE, 0, 0);
         assert_log(t, 0, "");
@@ -433,7 +569,7 @@ static void test_a_full_disk_loses_no_piece_that_was_answered(void **state)
     }
     append(t, 1, 1, 0, "a");
     pl_io_fail_nth(PL_IO_WRITE, 2, ENOSPC);
-    assert_int_equal(append_bytes(t, 9, 1, 0, longer, strlen(longer)), PL_ENOSPC);
+    assert_int_equal(append_bytes(t, &LAST, 0, longer, strlen(longer)), PL_ENOSPC);
     append(t, 1, 1, 1, "b");
     restart(t);
     append(t, 1, 1, 2, "c");
@@ -593,6 +729,12 @@ int main(void)
         T(test_a_gap_stays_a_gap),
         T(test_a_datums_output_ends_at_its_bound),
         T(test_a_piece_larger_than_a_segment_is_refused),
+        T(test_what_a_lost_worker_and_the_next_one_printed_is_kept_with_a_line_between),
+        T(test_the_end_of_a_lease_is_shown_although_no_reason_came),
+        T(test_bytes_of_an_older_lease_come_too_late),
+        T(test_leases_are_told_apart_after_a_restart),
+        T(test_a_log_of_the_last_version_is_read_and_goes_on),
+        T(test_an_empty_log_of_the_last_version_is_begun_anew),
         T(test_full_segments_are_sealed_and_read_as_before),
         T(test_the_end_of_the_job_seals_the_rest_and_leaves_no_file),
         T(test_a_job_that_printed_nothing_is_sealed_without_a_segment),
