@@ -19,6 +19,7 @@
  *   job_plan           plans a job
  *   job_results        results reported by workers
  *   job_save           saves the rows of unfinished jobs
+ *   loss_log           writes the losses of workers into jobs' logs
  *   retry_queue        retries work refused by a full pool or database
  *   worker_api         agent protocol routes
  *   worker_tokens      worker tokens and their principals

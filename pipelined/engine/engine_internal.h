@@ -536,6 +536,11 @@ json_t *pl_checkpoint_json(const struct pl_ejob *job, const struct pl_hash *key,
 PL_MUST_CHECK
 int pl_checkpoints_drop(const struct pl_ejob *job, struct pl_conn *c, const json_t *rows, struct pl_err *err);
 
+/* ---- loss_log.c ---- */
+/* Called for an action RETURNED: if the datums were lost with their worker, adds the reason to what they have
+ * printed. */
+void pl_engine_log_loss(struct pl_engine *e, const struct pl_sched_action *a);
+
 /* ---- worker_api.c ---- */
 /* Answers the worker's open renewal, if there is one, with the worker's ended leases, whether it should stop,
  * and `recalled`: the id of a recalled task (0 = none). */

@@ -116,6 +116,7 @@ static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t
 void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a)
 {
     pl_engine_drop_task(e, a->lease.worker, a->lease.task, a->lease.fence);
+    pl_engine_log_loss(e, a);
     submit(e, a, (int64_t)a->lease.task, PL_TRIED_WAITING);
 }
 

@@ -504,7 +504,7 @@ enum pl_sched_action_kind {
     PL_SCHED_CANCEL,
     /* .lease worker, task, fence, job: the lease is over; its datums wait again or are given up. If the
      * datums were lost or ended their worker, then .rows, .failures and .losses say which datums these are
-     * and what their new history is. */
+     * and what their new history is. If they were lost, .lease.message is the reason. */
     PL_SCHED_RETURNED,
     /* .lease worker, task, fence, job: other workers are idle. Ask the worker to give back the task's datums
      * that it has not begun. It answers with a RESULT with gave_back, without datums if it has begun all.
@@ -576,7 +576,7 @@ struct pl_sched_action {
             /* number of tries that the datums have used so far; this attempt has the next number */
             uint32_t failures;
             uint32_t losses;
-            const char *message; /* GIVE_UP: why the datums count as failed */
+            const char *message; /* GIVE_UP: why the datums count as failed; RETURNED: why they were lost */
         } lease;
         struct {
             uint64_t worker, task, fence, job;

@@ -340,16 +340,19 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
 {
     struct rows *rows = task->job->rows;
     char text[PL_SCHED_MESSAGE_MAX];
+    struct pl_sched_action *a;
 
     if (!loss) {
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses, s->now);
     } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
-        pl_sched_task_action(s, task, PL_SCHED_RETURNED);
+        pl_sched_task_action(s, task, PL_SCHED_RETURNED)->lease.message = pl_sched_keep(s, loss, strlen(loss) + 1);
         snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
         give_up(s, task, text)->lease.losses++;
     } else {
-        say_rows(s, task, PL_SCHED_RETURNED)->lease.losses++;
+        a = say_rows(s, task, PL_SCHED_RETURNED);
+        a->lease.losses++;
+        a->lease.message = pl_sched_keep(s, loss, strlen(loss) + 1);
         free(rows->last_loss);
         rows->last_loss = pl_sched_strdup(s, loss);
         pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));

@@ -331,7 +331,7 @@ static void an_old_fence_is_refused(void **state)
     kit_wait(&k, 29999);
     assert_int_equal(kit_count(&k, PL_SCHED_RETURNED), 0);
     kit_wait(&k, 1);
-    kit_the(&k, PL_SCHED_RETURNED);
+    assert_string_equal(kit_the(&k, PL_SCHED_RETURNED)->lease.message, "its worker stopped responding");
     held.fence--;
     assert_false(pl_sched_holds(k.s, lease.lease.worker, &held, 0));
     assert_true(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.kill); /* it was silent altogether */
@@ -383,7 +383,7 @@ static void a_worker_that_comes_back_without_its_task_gives_it_up_at_once(void *
     open_one((struct pl_sched_stage){0});
     lease = one_lease(1, 1);
     kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, lease.lease.worker);
-    kit_the(&k, PL_SCHED_RETURNED);
+    assert_null(kit_the(&k, PL_SCHED_RETURNED)->lease.message); /* that is no loss */
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
     assert_true(kit_the(&k, PL_SCHED_LEASE)->lease.fence > lease.lease.fence);
     assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.losses, 0);
