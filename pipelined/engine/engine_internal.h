@@ -158,7 +158,8 @@ struct pl_eworker {
     uint32_t n_gpus;
     char host[128];
     bool network_off; /* started while the project's network was off (pl_engine_network_off) */
-    bool stopping, attached;
+    bool stopping;
+    bool attached; /* it has attached since the start of the daemon */
     /* pods only: the image in which its command runs, as the node resolved it; NULL = unknown so far */
     char *image;
     /* while the image is unknown: lowest row id of a job with an attempt of this worker; 0 = none */

@@ -59,6 +59,18 @@ static struct pl_sched_lease *leases_of(const json_t *list, size_t *ret_n)
     return leases;
 }
 
+/* Finds the worker like worker_of. PL_ENOTFOUND also if the worker has not attached since the start of the daemon:
+ * it then attaches, so that a daemon that was updated learns which version of the protocol the agent speaks. */
+static int attached_worker(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret,
+                           struct pl_err *err)
+{
+    int r = worker_of(e, req, text, ret, err);
+
+    if (r == 0 && !(*ret)->attached)
+        return pl_err_set(err, PL_ENOTFOUND, "worker %s has not attached since the daemon's start: attach first", text);
+    return r;
+}
+
 /* ---- attach ---- */
 
 static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, const char *token)
@@ -75,8 +87,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, co
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
     if (w->network_off)
         json_object_set_new(stage, "network", json_false());
-    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o, s:I}, s:s*}", "protocol", 1, "lease_ms", LEASE_MS, "renew_ms", RENEW_MS,
-                     "project", s->project, "stage", stage, "gpu", "devices", devices, "count",
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:o, s:I}, s:s*}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "lease_ms",
+                     LEASE_MS, "renew_ms", RENEW_MS, "project", s->project, "stage", stage, "gpu", "devices", devices, "count",
                      (json_int_t)(w->pod == PL_POD_WITH_GPU ? s->def->gpu.count : w->n_gpus), "token", *token ? token : NULL);
 }
 
@@ -138,9 +150,9 @@ static int attach_begin(struct attach *a, struct pl_eworker **ret, struct pl_err
     r = r < 0 ? r : worker_of(a->engine, a->req, pl_json_str(a->body, "worker"), &w, err);
     if (r < 0)
         return r;
-    if (json_integer_value(json_object_get(a->body, "protocol")) != 1)
-        return pl_err_set(err, PL_EPROTO, "\"protocol\" is %lld; this daemon speaks 1",
-                          (long long)json_integer_value(json_object_get(a->body, "protocol")));
+    if (json_integer_value(json_object_get(a->body, "protocol")) != PL_AGENT_PROTOCOL_PROTOCOL)
+        return pl_err_set(err, PL_EPROTO, "\"protocol\" is %lld; this daemon speaks %d",
+                          (long long)json_integer_value(json_object_get(a->body, "protocol")), PL_AGENT_PROTOCOL_PROTOCOL);
     r = exchange(a->engine, a->req, a->body, w->id, a->token, err);
     if (r < 0)
         return r;
@@ -264,14 +276,13 @@ static void next_on_loop(void *arg)
     struct pl_eworker *w = NULL;
 
     if (n->result >= 0)
-        n->result = worker_of(n->engine, n->req, pl_json_str(n->body, "worker"), &w, &n->err);
+        n->result = attached_worker(n->engine, n->req, pl_json_str(n->body, "worker"), &w, &n->err);
     if (n->result < 0) {
         pl_http_reply_error(n->req, &n->err);
         next_free(n);
         return;
     }
     n->worker = w->id;
-    w->attached = true; /* a worker that was restored after a restart does not attach again */
     pl_engine_results(n->engine, w, json_incref(json_object_get(n->body, "results")), next_wait, n);
 }
 
@@ -399,10 +410,9 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err
     json_int_t wait_ms;
     int r = pl_http_body_json(req, &body, err);
 
-    r = r < 0 ? r : worker_of(e, req, pl_json_str(body, "worker"), &w, err);
+    r = r < 0 ? r : attached_worker(e, req, pl_json_str(body, "worker"), &w, err);
     if (r < 0)
         return r;
-    w->attached = true;
     leases = leases_of(json_object_get(body, "tasks"), &ev.leases.n);
     ev.id = w->id;
     ev.leases.items = leases;

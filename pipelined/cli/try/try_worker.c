@@ -6,6 +6,7 @@
 
 #include "pipelined/cli/support/program_path.h"
 #include "pipelined/cli/support/show.h"
+#include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "storage/system/cgroup.h"
 #include "storage/system/io.h"
 #include <signal.h>
@@ -58,8 +59,8 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
     json_object_set_new(stage, "writable", pl_stage_writable_json(t->stage));
     if (!pl_hash_is_zero(&t->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&t->code_root, code)));
-    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:O}}", "protocol", 1, "lease_ms", RENEWALS_MS, "renew_ms", RENEWALS_MS,
-                     "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
+    return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:O}}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "lease_ms", RENEWALS_MS,
+                     "renew_ms", RENEWALS_MS, "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
 }
 
 /* Writes the request file. `cgroup`: path of the sandbox's control group; "" = none. */

@@ -30,7 +30,7 @@
 #include "pipelined/spec/spec.h"
 #include <jansson.h>
 
-#define PL_AGENT_PROTOCOL_PROTOCOL   1
+#define PL_AGENT_PROTOCOL_PROTOCOL   1  /* the version that daemon and agent must have in common */
 #define PL_AGENT_PROTOCOL_TASK_MAX   48 /* bytes of a task's id as text */
 #define PL_AGENT_PROTOCOL_DATUMS_MAX 10000u
 #define PL_AGENT_PROTOCOL_INPUTS_MAX 64u
