@@ -1,4 +1,4 @@
--- The whole metadata schema, version 9. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
+-- The whole metadata schema, version 10. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
 -- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
 -- version brings older files to its own (pipelined/db/writer/db_open.c); what is newer is refused.
@@ -212,7 +212,8 @@ CREATE TABLE lease (                     -- tasks that are leased
     failures INTEGER NOT NULL,
     losses   INTEGER NOT NULL,
     seq      INTEGER NOT NULL DEFAULT 0, -- of the log when it was given: what was condemned later waits for its end; moves up (session_tx.h)
-    renewed_seq INTEGER NOT NULL DEFAULT 0 -- of the log when that was last said
+    renewed_seq INTEGER NOT NULL DEFAULT 0, -- of the log when that was last said
+    leased_us INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX lease_by_job ON lease(job);
 
@@ -227,23 +228,41 @@ CREATE TABLE tried (                     -- unfinished jobs: what rows without a
 ) STRICT;
 CREATE INDEX tried_by_job ON tried(job);
 
-CREATE TABLE attempt (                   -- ends of the command: of a job the first 1,000 failed ones and the first 1,000 good ones
+CREATE TABLE attempt (                   -- attempts at datums: of a job the first 1,000 failed, the first 1,000 good and the first 1,000 lost ones
     job         INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     datum       BLOB NOT NULL,           -- datum id
     attempt     INTEGER NOT NULL,
-    state       TEXT NOT NULL CHECK (state IN ('success', 'failed')),
+    fence       INTEGER NOT NULL DEFAULT 0, -- of the lease: an attempt that was lost with its worker has the number of the next one
+    state       TEXT NOT NULL CHECK (state IN ('success', 'failed', 'lost')),
     exit_code   INTEGER,
     signal      INTEGER,
     oom         INTEGER NOT NULL DEFAULT 0,
     timed_out   INTEGER NOT NULL DEFAULT 0,
     reason      TEXT NOT NULL DEFAULT '',
     tail        TEXT NOT NULL DEFAULT '',
-    detail      TEXT NOT NULL DEFAULT '{}',      -- paths, ms, bytes, rusage, gpu, node, of pods worker and image_id
+    detail      TEXT NOT NULL DEFAULT '{}',      -- paths, ms, bytes, rusage, gpu, node, worker; of pods pod and image_id
     finished_us INTEGER NOT NULL,
     unnamed     INTEGER,                 -- of pods: the worker, until it is known in which image it runs
-    PRIMARY KEY (job, datum, attempt)
+    PRIMARY KEY (job, datum, attempt, fence)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;
+
+CREATE TABLE job_worker (                -- workers that served a job: of a job the newest 1,000 lost ones and the newest 1,000 others
+    id         INTEGER PRIMARY KEY,
+    job        INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
+    worker     INTEGER NOT NULL,
+    lost       INTEGER NOT NULL CHECK (lost IN (0, 1)), -- it ended, or was killed, before its work was done
+    pod        TEXT NOT NULL DEFAULT '', -- '' = it was a process
+    node       TEXT NOT NULL DEFAULT '', -- '' = no node took its pod
+    started_us INTEGER NOT NULL,         -- when it began to serve the job
+    ended_us   INTEGER NOT NULL,         -- when it ended, or went on to another job
+    reason     TEXT NOT NULL DEFAULT '',
+    tasks      INTEGER NOT NULL DEFAULT 0,  -- how many tasks of the job it was given
+    held       TEXT NOT NULL DEFAULT '[]',  -- leases that were lost with it: [[task, fence, number of datums]…], at most 16
+    gpus       INTEGER NOT NULL DEFAULT 0,
+    gpu_ms     INTEGER NOT NULL DEFAULT 0   -- GPUs × time on a node, for this job
+) STRICT;
+CREATE INDEX job_worker_by_job ON job_worker(job, lost, id);
 
 CREATE TABLE open_end (                  -- of the last 1,000 open commits that made no commit: how they ended
     id      INTEGER PRIMARY KEY,

@@ -60,6 +60,22 @@ void pl_engine_retry(struct pl_engine *e)
     pl_timer_start(e->retry_timer, (uint64_t)e->retry_ms);
 }
 
+static void seal_log(void *arg)
+{
+    struct pl_ejob *j = arg;
+    struct pl_err err = {0};
+
+    if (pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, &err) < 0)
+        pl_log_error("engine", "cannot seal the log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
+    pl_engine_job_unref(j);
+}
+
+void pl_engine_job_ended(struct pl_ejob *j)
+{
+    if (j->row)
+        pl_engine_pool(j->engine, seal_log, pl_engine_job_ref(j));
+}
+
 static void submit_all(struct pl_engine *e);
 
 /* Runs on the loop after a write: frees the entry if it was written or can never be written; otherwise queues

@@ -4,7 +4,6 @@
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 
 struct pl_ejob *pl_engine_job_ref(struct pl_ejob *j)
@@ -111,22 +110,6 @@ void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
     pl_engine_job_unref(j);
 }
 
-static void seal_log(void *arg)
-{
-    struct pl_ejob *j = arg;
-    struct pl_err err = {0};
-
-    if (pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, &err) < 0)
-        pl_log_error("engine", "cannot seal the log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
-    pl_engine_job_unref(j);
-}
-
-void pl_engine_job_ended(struct pl_ejob *j)
-{
-    if (j->row)
-        pl_engine_pool(j->engine, seal_log, pl_engine_job_ref(j));
-}
-
 /* Copies state and reason from the action to the engine's job: makes the job if it is new, writes its row, or
  * writes its end and forgets it. */
 static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
@@ -161,6 +144,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         j->over = true;
         pl_engine_end_job(j);
     }
+    pl_worker_records_job_over(j);
     pl_engine_forget_job(e, j); /* a job's plan and results are large, and its run may last much longer */
 }
 
@@ -611,9 +595,10 @@ static void do_job_live(struct call *c)
     struct pl_sched_job_info i;
 
     if (j && pl_sched_job_info(c->engine->sched, j->id, &i, NULL) == 0)
-        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:s*}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run,
-                            "waiting", (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed", (int)i.failed,
-                            "workers", (int)i.workers, "device", pl_sched_job_device(c->engine->sched, j->id));
+        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:s*, s:o}", "datums", (json_int_t)i.datums, "to_run",
+                            (int)i.to_run, "waiting", (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed",
+                            (int)i.failed, "workers", (int)i.workers, "device", pl_sched_job_device(c->engine->sched, j->id),
+                            "served_by", pl_worker_records_json(j));
 }
 
 static json_t *ops_job_live(void *self, const char *run, const char *project, const char *stage)
@@ -786,6 +771,7 @@ struct pl_engine *pl_engine_destroy(struct pl_engine *e)
     pl_engine_completion_finish(e);
     pl_engine_retry_queue_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);
+    pl_map_finish(&e->records, pl_worker_record_free);
     pl_map_finish(&e->workers, pl_engine_worker_free);
     pl_worker_tokens_destroy(e->doors);
     pl_map_finish(&e->by_key, NULL);

@@ -13,9 +13,14 @@
 #include "storage/system/pool_turns.h"
 #include "storage/system/trace.h"
 #include <pthread.h>
+#include <sys/queue.h>
 
 /* most failed attempts, and also most successful attempts, of one job that table `attempt` keeps */
 #define PL_JOB_ATTEMPTS_KEPT 1000
+/* most rows of one job in table `job_worker`: so many of workers that were lost, and as many others */
+#define PL_JOB_WORKERS_KEPT 1000
+/* most workers of one job that are shown while they serve it */
+#define PL_JOB_WORKERS_SHOWN 300
 /* most datum tables that are searched for results to reuse: those of the base commit and of the 8 commits
  * before it */
 #define PL_BASES_MAX    9
@@ -77,6 +82,8 @@ struct pl_etotals {
     /* time for which the job held workers (held_ms) and GPUs (gpu_ms), whether they were computing, waiting
      * or moving data */
     uint64_t held_ms, gpu_ms;
+    /* of these the time of leases that were lost with their workers, and how many datums were lost with them */
+    uint64_t lost_ms, gpu_lost_ms, lost;
     /* time during which the job had a leased task, over all starts of the daemon */
     int64_t busy_ms;
     uint64_t bytes_in, bytes_out;
@@ -138,8 +145,9 @@ struct pl_ejob {
      * losses */
     struct pl_erow_tried *tried;
     struct pl_etotals totals;
-    uint32_t good_kept, failed_kept; /* numbers of the job's rows in table `attempt` */
-    uint32_t next_result;            /* id of the job's next row in table `result` */
+    uint32_t good_kept, failed_kept, lost_kept; /* numbers of the job's rows in table `attempt` */
+    LIST_HEAD(, service) services;              /* workers that serve it now (worker_record.c) */
+    uint32_t next_result;                       /* id of the job's next row in table `result` */
     uint32_t next_metric;
 };
 struct pl_ejob *pl_engine_job_ref(struct pl_ejob *j);
@@ -207,6 +215,7 @@ struct pl_engine {
     struct pl_map jobs;    /* job id → pl_ejob, for unfinished jobs */
     struct pl_map by_key;  /* "run/project/stage" → pl_ejob */
     struct pl_map workers; /* worker id → pl_eworker */
+    struct pl_map records; /* worker id → pl_worker_record, until its end is handed to the scheduler */
     struct pl_worker_doors *doors;
     struct pl_map tasks; /* task id → pl_etask */
     uint64_t last_order; /* order of the last run that was given to the scheduler */
@@ -255,9 +264,6 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
                       struct pl_ejob **ret, struct pl_err *err);
 /* Removes the job from the engine's maps. Work in progress holds its own reference to it. */
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
-/* Called when the job's end is in the database: seals the job's log, so that clients that follow the log are
- * woken and see its end. */
-void pl_engine_job_ended(struct pl_ejob *j);
 
 /* ---- job_save.c: rows of unfinished jobs ---- */
 /* Writes the job's row to the database soon. Several changes may share one write. */
@@ -295,6 +301,9 @@ PL_MUST_CHECK
 int pl_engine_completion_init(struct pl_engine *e, struct pl_err *err);
 void pl_engine_completion_finish(struct pl_engine *e);
 void pl_engine_end_job(struct pl_ejob *j);
+/* Called when the job's end is in the database: seals the job's log, so that clients that follow the log are
+ * woken and see its end. */
+void pl_engine_job_ended(struct pl_ejob *j);
 /* Writes the end of the run that an action RUN_STATE with a final state reports. */
 void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
 /* Writes again, after a growing pause, the ends and the changed rows of jobs whose write failed. Loop. */
@@ -438,6 +447,11 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
  * scheduler. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a);
 
+/* Writes one row of table `attempt`: {"datum", "paths", "attempt", "fence", "row": as the worker sent it, "pod"?,
+ * "worker"?, "image_id"?}. */
+PL_MUST_CHECK
+int pl_job_attempt_row(struct pl_conn *c, int64_t job, const json_t *a, int64_t now_us, struct pl_err *err);
+
 /* ---- job_attempts.c ---- */
 enum pl_tried_state { PL_TRIED_WAITING, PL_TRIED_FAILED, PL_TRIED_RECOVERED };
 /* A record of the attempts and losses of a set of datums of one job. If several records name a datum, the
@@ -476,6 +490,37 @@ bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t fail
  * row numbers. Waits for the database. */
 PL_MUST_CHECK
 int pl_job_attempts_forget(struct pl_ejob *j, struct pl_err *err);
+
+/* ---- worker_record.c: what is recorded of workers. Loop ---- */
+/* Begins the record of a worker that was started, or restored: `started_us` by the wall clock. `j` is the job for which
+ * it was started; NULL = unknown. Without memory the worker is not recorded. */
+void pl_worker_record_begin(struct pl_engine *e, const struct pl_eworker *w, struct pl_ejob *j, int64_t started_us);
+/* A node accepted the worker's pod. */
+void pl_worker_record_placed(struct pl_engine *e, uint64_t worker, const char *node);
+/* The worker was given a task of the job, at that time by the wall clock. */
+void pl_worker_record_leased(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t since_us);
+/* The worker reported results: its time until now is in the job's totals. */
+void pl_worker_record_reported(struct pl_engine *e, uint64_t worker);
+/* The worker holds one task less. */
+void pl_worker_record_released(struct pl_engine *e, uint64_t worker);
+/* The lease of action RETURNED or GIVE_UP ended with its worker. If it was lost, adds the time since the worker's last
+ * report to the job's totals, because no report of it will come. Returns what is known of the attempt: {"reason", "node",
+ * "worker", "pod"?, "gpus", "ms": {"held"}}, a new reference; NULL if there is no record of the worker. */
+json_t *pl_worker_record_lost(struct pl_engine *e, const struct pl_sched_action *a, struct pl_ejob *j);
+/* Returns the name of the worker's pod; "" if it has none. */
+const char *pl_worker_record_pod(struct pl_engine *e, uint64_t worker);
+/* The worker was told to end (told), or has ended (ended: `text` as the executor says it). Only the first reason counts. */
+void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, const char *reason);
+void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached, const char *text);
+/* The scheduler knows of the worker's end: logs it, writes the rows of the jobs that it served, and ends the record. */
+void pl_worker_record_finish(struct pl_engine *e, uint64_t worker);
+/* The job has ended: writes the rows of the workers that serve it. */
+void pl_worker_records_job_over(struct pl_ejob *j);
+/* Everything is restored: workers without a task serve the first unfinished job of their stage version. */
+void pl_worker_records_restored(struct pl_engine *e);
+/* Returns the workers that serve the job now, as JobWorker of the API, at most PL_JOB_WORKERS_SHOWN. */
+json_t *pl_worker_records_json(const struct pl_ejob *j);
+void pl_worker_record_free(void *record);
 
 /* ---- workers.c ---- */
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a);

@@ -3,6 +3,7 @@
  * order. */
 #include "pipelined/engine/engine_internal.h"
 
+#include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
@@ -195,7 +196,7 @@ struct job_row {
     enum pl_sched_state state;
     char run[PL_ID_HEX + 1], base[PL_ID_HEX + 1];
     char *reason;
-    json_t *inputs, *counts;
+    json_t *inputs, *counts, *ms;
 };
 
 static void job_row_finish(struct job_row *row)
@@ -203,6 +204,7 @@ static void job_row_finish(struct job_row *row)
     free(row->reason);
     json_decref(row->inputs);
     json_decref(row->counts);
+    json_decref(row->ms);
 }
 
 /* Reads a row of table `job`. */
@@ -211,7 +213,7 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
                          "SELECT run, version, state, reason, base, inputs, live, planned, final, created_us,"
-                         " coalesce(started_us, 0), counts, coalesce(ms ->> 'busy', 0) FROM job WHERE id = ?",
+                         " coalesce(started_us, 0), counts, ms FROM job WHERE id = ?",
                          "i", id);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
@@ -232,8 +234,9 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     ret->created_us = pl_col_int(&rows, 9);
     ret->started_us = pl_col_int(&rows, 10);
     ret->counts = pl_col_json(&rows, 11);
-    ret->busy_ms = pl_col_int(&rows, 12);
-    return ret->reason && ret->inputs && ret->counts ? 0 : pl_err_nomem(err);
+    ret->ms = pl_col_json(&rows, 12);
+    ret->busy_ms = json_integer_value(json_object_get(ret->ms, "busy"));
+    return ret->reason && ret->inputs && ret->counts && ret->ms ? 0 : pl_err_nomem(err);
 }
 
 /* Checks that the new plan has as many datums, and as many reused ones, as the old plan: the row numbers in
@@ -325,8 +328,10 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
 /* Sets the counters that number the job's database rows to the values after the stored rows. */
 static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_err *err)
 {
-    int64_t metrics = 0, results = 0, good = 0, failed = 0;
-    int r = pl_sql_int(e->conn, err, &metrics, "SELECT coalesce(max(id) + 1, 0) FROM metric WHERE job = ?", "i", j->row);
+    int64_t metrics = 0, results = 0, good = 0, failed = 0, lost = 0;
+    int r = pl_sql_int(e->conn, err, &lost, "SELECT count(*) FROM attempt WHERE job = ? AND state = 'lost'", "i", j->row);
+
+    r = r < 0 ? r : pl_sql_int(e->conn, err, &metrics, "SELECT coalesce(max(id) + 1, 0) FROM metric WHERE job = ?", "i", j->row);
 
     r = r < 0 ? r : pl_sql_int(e->conn, err, &results, "SELECT coalesce(max(id) + 1, 0) FROM result WHERE job = ?", "i", j->row);
     r = r < 0 ? r
@@ -337,7 +342,22 @@ static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_er
     j->next_result = (uint32_t)results;
     j->good_kept = (uint32_t)good;
     j->failed_kept = (uint32_t)failed;
+    j->lost_kept = (uint32_t)lost;
     return r;
+}
+
+/* Adds to the job's totals the time that was lost with workers, of which there are no results. */
+static void restore_lost(struct pl_ejob *j, const struct job_row *row)
+{
+    struct pl_etotals *t = &j->totals;
+
+    t->lost = (uint64_t)json_integer_value(json_object_get(row->counts, "lost"));
+    t->lost_ms = (uint64_t)json_integer_value(json_object_get(row->ms, "lost"));
+    t->gpu_lost_ms = (uint64_t)json_integer_value(json_object_get(row->ms, "gpu_lost"));
+    t->held_ms += t->lost_ms;
+    t->gpu_ms += t->gpu_lost_ms;
+    if (t->gpu_lost_ms)
+        t->gpus = PL_MAX(t->gpus, (uint64_t)json_integer_value(json_object_get(row->ms, "gpus")));
 }
 
 /* Makes a job from its database row, with its plan if it had one, and adds it to the engine's maps. Fills in
@@ -363,6 +383,7 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
         r = restore_counters(e, j, err);
         if (r == 0 && row->planned && restore_plan(e, j, row, ended, ev, err) < 0)
             ev->job.n_ended = 0;
+        restore_lost(j, row);
     }
     ev->job.id = j->id;
     ev->job.stage = stage->stage;
@@ -434,7 +455,7 @@ static int restore_runs(struct pl_engine *e, struct pl_err *err)
 }
 
 struct worker_row {
-    int64_t id, stage, pid, pid_start;
+    int64_t id, stage, pid, pid_start, created_us;
     enum pl_pod_kind pod;
     bool network_off;
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
@@ -448,9 +469,9 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     const struct pl_db_reading rd = {NULL, e->conn};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *gpus = NULL;
-    int r =
-        pl_sql_query(rd.conn, err, &rows,
-                     "SELECT stage, incarnation, gpus, host, pid, pid_start, pod, network_off FROM worker WHERE id = ?", "i", id);
+    int r = pl_sql_query(
+        rd.conn, err, &rows,
+        "SELECT stage, incarnation, gpus, host, pid, pid_start, pod, network_off, created_us FROM worker WHERE id = ?", "i", id);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -468,6 +489,7 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     ret->pid_start = pl_col_int(&rows, 5);
     ret->pod = (enum pl_pod_kind)pl_col_int(&rows, 6);
     ret->network_off = pl_col_int(&rows, 7) != 0;
+    ret->created_us = pl_col_int(&rows, 8);
     return 0;
 }
 
@@ -521,6 +543,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
         send_away(e, &spec, &row);
     } else {
         e->executor->ops->adopt(e->executor, &spec, row.pid, row.pid_start);
+        pl_worker_record_begin(e, w, NULL, row.created_us);
     }
     return 0;
 }
@@ -558,6 +581,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESTORE_TASK};
     struct pl_etask *t;
     struct pl_ejob *j;
+    int64_t leased_us = 0;
     size_t n = 0, total = 0;
     int r;
 
@@ -566,10 +590,11 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
         _cleanup_(json_decrefp) json_t *list = NULL;
 
-        r = pl_sql_query(rd.conn, err, &rows,
-                         "SELECT l.fence, j.live, l.worker, l.rows, l.failures, l.losses FROM lease l JOIN job j ON j.id = l.job "
-                         "WHERE l.task = ?",
-                         "i", id);
+        r = pl_sql_query(
+            rd.conn, err, &rows,
+            "SELECT l.fence, j.live, l.worker, l.rows, l.failures, l.losses, l.leased_us FROM lease l JOIN job j ON j.id = l.job "
+            "WHERE l.task = ?",
+            "i", id);
         r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
         if (r <= 0)
             return r;
@@ -580,6 +605,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         list = pl_col_json(&rows, 3);
         ev.task.failures = (uint32_t)pl_col_int(&rows, 4);
         ev.task.losses = (uint32_t)pl_col_int(&rows, 5);
+        leased_us = pl_col_int(&rows, 6);
         r = list ? pl_ranges_parse(list, &ranges, &n, err) : pl_err_nomem(err);
         if (r < 0)
             return r;
@@ -609,6 +635,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     /* assume that the worker knows of the task; if it does not, reporting the lease's end to it does no
      * harm */
     t->told = true;
+    pl_worker_record_leased(e, t->worker, j, leased_us ? leased_us : pl_clock_wall_us());
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 
@@ -710,6 +737,7 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     forget_settled(e);
+    pl_worker_records_restored(e);
     if (r >= 0)
         /* the network setting may have changed just before the daemon ended */
         pl_engine_network_changed(e, NULL);

@@ -72,15 +72,22 @@ struct change {
     /* `task`: the task whose lease is deleted with this write; 0 = the lease was deleted already */
     int64_t job, task;
     struct pl_etried tried;
+    json_t *attempts; /* rows of table `attempt` of the datums that ended with their worker; NULL = none */
 };
 
 static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct change *g = arg;
+    const json_t *one;
+    size_t i;
     int r = g->task ? pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease WHERE task = ?", "i", g->task) : 0;
 
     if (r >= 0 && g->tried.rows)
         r = pl_job_attempts_write(pl_tx_conn(tx), g->job, &g->tried, err);
+    json_array_foreach(g->attempts, i, one)
+    {
+        r = r < 0 ? r : pl_job_attempt_row(pl_tx_conn(tx), g->job, one, pl_tx_now_us(tx), err);
+    }
     return PL_MIN(r, 0);
 }
 
@@ -93,12 +100,58 @@ static void change_done(void *arg, int r, const struct pl_err *err)
     if (r < 0)
         pl_log_warn("engine", "cannot save the attempts of job %" PRId64 ": %s", g->job, err->msg);
     pl_job_attempts_finish(&g->tried);
+    json_decref(g->attempts);
     free(g);
+}
+
+/* Makes the row of table `attempt` of one datum that ended with its worker. */
+static json_t *attempt_of(const struct pl_ejob *j, const struct pl_sched_action *a, uint32_t row, json_t *outcome)
+{
+    const uint32_t before = a->lease.lost ? a->lease.failures : a->lease.failures - 1;
+    char hex[PL_HASH_HEX + 1], text[1024];
+    struct pl_hash id;
+
+    pl_plan_datum_id(j->plan, j->rows[row], &id);
+    pl_plan_datum_text(j->plan, j->rows[row], text, sizeof text);
+    return json_pack("{s:s, s:s, s:I, s:I, s:O, s:O*, s:O*}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
+                     (json_int_t)before + 1, "fence", (json_int_t)a->lease.fence, "row", outcome, "worker",
+                     json_object_get(outcome, "worker"), "pod", json_object_get(outcome, "pod"));
+}
+
+/* Makes the rows of table `attempt` of all datums of a lease that ended with its worker, in a new list, as far as the
+ * job may have more of them. Which of the datums the worker had begun is not known: the first one, if any, so the time
+ * is written to that one. */
+static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct pl_sched_action *a)
+{
+    uint32_t *kept = a->lease.lost ? &j->lost_kept : &j->failed_kept;
+    json_t *outcome = a->lease.n_rows && j->plan ? pl_worker_record_lost(e, a, j) : NULL, *list;
+
+    if (!outcome)
+        return NULL;
+    list = json_array();
+    json_object_set_new(outcome, "state", json_string(a->lease.lost ? "lost" : "failed"));
+    if (!a->lease.lost)
+        pl_totals_add(&j->totals, outcome);
+    for (size_t i = 0; i < a->lease.n_rows; i++) {
+        for (uint32_t row = a->lease.rows[i].lo; row < a->lease.rows[i].hi && *kept < PL_JOB_ATTEMPTS_KEPT; row++) {
+            json_array_append_new(list, attempt_of(j, a, row, outcome));
+            if (++*kept, json_array_size(list) == 1) {
+                json_t *rest = json_copy(outcome);
+
+                json_object_del(rest, "ms");
+                json_decref(outcome);
+                outcome = rest;
+            }
+        }
+    }
+    json_decref(outcome);
+    pl_engine_job_changed(j);
+    return list;
 }
 
 static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t task, enum pl_tried_state state)
 {
-    const struct pl_ejob *j = pl_engine_job(e, a->lease.job);
+    struct pl_ejob *j = pl_engine_job(e, a->lease.job);
     struct change *g = calloc(1, sizeof *g);
 
     if (!g)
@@ -108,8 +161,10 @@ static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t
     g->tried = (struct pl_etried){.failures = a->lease.failures, .losses = a->lease.losses, .state = state};
     if (j && a->lease.n_rows)
         g->tried.rows = pl_ranges_text(a->lease.rows, a->lease.n_rows);
-    if (a->lease.message)
+    if (a->lease.message && state == PL_TRIED_FAILED)
         g->tried.reason = strdup(a->lease.message);
+    if (j && j->row)
+        g->attempts = attempts_of(e, j, a);
     pl_engine_submit(e, PL_TX_UNLOGGED, change_tx, change_done, g);
 }
 

@@ -105,7 +105,7 @@ struct kept {
     struct pl_etried tried[PL_TRIED_RECOVERED + 1];
     struct pl_sched_range *tried_rows[PL_TRIED_RECOVERED + 1];
     size_t n_tried[PL_TRIED_RECOVERED + 1];
-    uint64_t task;
+    uint64_t task, fence;
     bool task_done;
     int64_t job_row;
     uint32_t id, attempt;
@@ -136,6 +136,7 @@ static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *at
     if (w->pod == PL_NO_POD)
         return;
     json_object_set_new(attempt, "worker", json_integer((json_int_t)w->id));
+    json_object_set_new(attempt, "pod", json_string(pl_worker_record_pod(j->engine, w->id)));
     if (w->image)
         json_object_set_new(attempt, "image_id", json_string(w->image));
     else if (w->unnamed_since == 0 || j->row < w->unnamed_since)
@@ -155,8 +156,8 @@ static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, s
     ++*kept;
     pl_plan_datum_id(j->plan, datum, &id);
     pl_plan_datum_text(j->plan, datum, text, sizeof text);
-    attempt = json_pack("{s:s, s:s, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt", (json_int_t)k->attempt,
-                        "row", row);
+    attempt = json_pack("{s:s, s:s, s:I, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
+                        (json_int_t)k->attempt, "fence", (json_int_t)k->fence, "row", row);
     name_image(j, w, attempt);
     json_array_append_new(k->attempts, attempt);
 }
@@ -260,12 +261,14 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     }
     *k = (struct kept){.job = pl_engine_job_ref(j), .rows = json_array(), .attempts = json_array(), .task = a->result.task};
     k->task_done = a->result.task_done;
+    k->fence = a->result.fence;
     k->job_row = j->row;
     k->id = j->next_result++;
     k->attempt = p->attempt;
     for (size_t i = 0; i < a->result.n; i++)
         keep_row(j, p, json_array_get(p->row_list, i), a->result.verdicts[i], k);
     finish_tried(p, k);
+    pl_worker_record_reported(e, a->result.worker);
     if (k->task_done)
         pl_engine_end_task(e, a->result.worker, a->result.task, a->result.fence);
     persist(p, k);
@@ -390,31 +393,32 @@ struct write {
     struct kept *kept;
 };
 
-/* Writes one row of table `attempt`. */
-static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_t now, struct pl_err *err)
+int pl_job_attempt_row(struct pl_conn *c, int64_t job, const json_t *a, int64_t now_us, struct pl_err *err)
 {
     const json_t *row = json_object_get(a, "row");
     _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*}", "paths", json_object_get(a, "paths"), "ms",
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*}", "paths", json_object_get(a, "paths"), "ms",
                   json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
                   "gpu", json_object_get(row, "gpu"), "gpus", json_object_get(row, "gpus"), "node", json_object_get(row, "node"),
-                  "recovered", json_object_get(row, "recovered"), "worker", json_object_get(a, "worker"), "image_id",
-                  json_object_get(a, "image_id"));
+                  "recovered", json_object_get(row, "recovered"), "worker", json_object_get(a, "worker"), "pod",
+                  json_object_get(a, "pod"), "image_id", json_object_get(a, "image_id"));
     _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
     struct pl_hash datum;
-    bool failed = pl_streq(pl_json_str(row, "state"), "failed");
+    const char *state = pl_json_str(row, "state");
+    const bool lost = pl_streq(state, "lost");
     int r = text ? pl_hash_parse(pl_json_str(a, "datum"), &datum, err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
-    r = pl_sql_exec(
-        c, err,
-        "INSERT OR REPLACE INTO attempt(job, datum, attempt, state, exit_code, signal, oom, timed_out, reason, tail, detail,"
-        " finished_us, unnamed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))",
-        "ibisiiddsssii", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), failed ? "failed" : "success",
-        num(row, "exit_code"), num(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
-        (int)json_is_true(json_object_get(row, "timed_out")), pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now,
-        json_object_get(a, "image_id") ? (int64_t)0 : num(a, "worker"));
+    r = pl_sql_exec(c, err,
+                    "INSERT OR REPLACE INTO attempt(job, datum, attempt, fence, state, exit_code, signal, oom, timed_out, "
+                    "reason, tail, detail,"
+                    " finished_us, unnamed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))",
+                    "ibiisiiddsssii", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), num(a, "fence"),
+                    lost || pl_streq(state, "failed") ? state : "success", num(row, "exit_code"), num(row, "signal"),
+                    (int)json_is_true(json_object_get(row, "oom")), (int)json_is_true(json_object_get(row, "timed_out")),
+                    pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now_us,
+                    lost || json_object_get(a, "image_id") ? (int64_t)0 : num(a, "worker"));
     return r < 0 ? r : 0;
 }
 
@@ -450,7 +454,7 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     json_array_foreach(k->attempts, i, a)
     {
-        r = write_attempt(c, k->job_row, a, pl_tx_now_us(tx), err);
+        r = pl_job_attempt_row(c, k->job_row, a, pl_tx_now_us(tx), err);
         if (r < 0)
             return r;
     }

@@ -8,20 +8,22 @@
 
 static json_t *counts_json(const struct pl_etotals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->datums, "planned", (json_int_t)t->planned,
-                     "reused", (json_int_t)t->reused, "done", (json_int_t)t->done, "failed", (json_int_t)t->failed, "recovered",
-                     (json_int_t)t->recovered, "attempts", (json_int_t)t->attempts);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)t->datums, "planned",
+                     (json_int_t)t->planned, "reused", (json_int_t)t->reused, "done", (json_int_t)t->done, "failed",
+                     (json_int_t)t->failed, "recovered", (json_int_t)t->recovered, "attempts", (json_int_t)t->attempts, "lost",
+                     (json_int_t)t->lost);
 }
 
 static json_t *ms_json(const struct pl_etotals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "busy",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "busy",
                      (json_int_t)t->busy_ms, "wait", (json_int_t)t->wait_ms, "fetch", (json_int_t)t->fetch_ms, "compute",
                      (json_int_t)t->compute_ms, "upload", (json_int_t)t->upload_ms, "held", (json_int_t)t->held_ms, "gpu",
                      (json_int_t)t->gpu_ms, "user", (json_int_t)(t->user_us / 1000), "sys", (json_int_t)(t->sys_us / 1000),
                      "max_rss_kb", (json_int_t)t->max_rss_kb, "gpus", (json_int_t)t->gpus, "oom", (json_int_t)t->oom,
                      "gpu_measured", (json_int_t)t->gpu_measured_ms, "gpu_used", (json_int_t)t->gpu_used_ms, "gpu_wait",
-                     (json_int_t)t->gpu_wait_ms, "gpu_mem_peak", (json_int_t)t->gpu_mem_peak);
+                     (json_int_t)t->gpu_wait_ms, "gpu_mem_peak", (json_int_t)t->gpu_mem_peak, "lost", (json_int_t)t->lost_ms,
+                     "gpu_lost", (json_int_t)t->gpu_lost_ms);
 }
 
 void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret)

@@ -31,7 +31,7 @@ static void append_loss(void *arg)
 
 void pl_engine_log_loss(struct pl_engine *e, const struct pl_sched_action *a)
 {
-    struct pl_ejob *j = a->lease.message ? pl_engine_job(e, a->lease.job) : NULL;
+    struct pl_ejob *j = a->lease.lost ? pl_engine_job(e, a->lease.job) : NULL;
     struct loss *l = j && j->row ? malloc(sizeof *l) : NULL;
 
     if (!l)

@@ -154,6 +154,8 @@ static void deliver(void *arg)
 
     if (pl_engine_feed(p->engine, &ev, &err) < 0)
         pl_log_warn("engine", "worker %" PRIu64 ": %s", p->id, err.msg);
+    if (p->kind == PL_SCHED_EV_WORKER_EXITED)
+        pl_worker_record_finish(p->engine, p->id);
     free(p);
 }
 
@@ -291,6 +293,7 @@ static void on_placed(void *self, uint64_t id, const char *node, bool up)
         snprintf(row.host, sizeof row.host, "%s", node);
         write_worker(e, &row);
     }
+    pl_worker_record_placed(e, id, node);
     report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_PLACED, .on = up}, node);
 }
 
@@ -365,6 +368,7 @@ static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end
     struct pl_eworker *w = pl_map_remove(&e->workers, &id, sizeof id);
     struct worker_row row = {.id = (int64_t)id, .what = ROW_GONE};
 
+    pl_worker_record_ended(e, id, w && w->attached, end->text);
     pl_worker_tokens_remove(e->doors, id);
     if (w && w->waiting)
         pl_http_reply_json(w->waiting, 200, json_pack("{s:b}", "end", 1));
@@ -493,7 +497,9 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
         pl_worker_tokens_remove(e->doors, a->worker.id);
         pl_engine_worker_free(w);
         report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
+        return;
     }
+    pl_worker_record_begin(e, w, pl_engine_job(e, a->worker.job), pl_clock_wall_us());
 }
 
 void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
@@ -505,6 +511,7 @@ void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
         return;
     }
     w->stopping = true;
+    pl_worker_record_told(e, w->id, a->worker.kill, a->worker.reason);
     if (a->worker.kill)
         e->executor->ops->stop(e->executor, w->id, true);
     else if (w->attached)
@@ -584,6 +591,7 @@ static struct pl_etask *take_task(struct pl_engine *e, uint64_t worker, uint64_t
     /* a request may name a task of another worker */
     if (!t || t->worker != worker || t->fence != fence)
         return NULL;
+    pl_worker_record_released(e, worker);
     return pl_map_remove(&e->tasks, &task, sizeof task);
 }
 
@@ -699,12 +707,12 @@ static void make_answer(void *arg)
 static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct leasing *l = arg;
-    int r =
-        pl_sql_exec(pl_tx_conn(tx), err,
-                    "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses, seq, renewed_seq)"
-                    " SELECT ?, ?, ?, ?, ?, ?, ?, s, s FROM (SELECT CAST(value AS INTEGER) AS s FROM meta WHERE key = 'log_seq')",
-                    "iiiisii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows,
-                    (int64_t)l->failures, (int64_t)l->losses);
+    int r = pl_sql_exec(
+        pl_tx_conn(tx), err,
+        "INSERT OR REPLACE INTO lease(task, fence, job, worker, rows, failures, losses, leased_us, seq, renewed_seq)"
+        " SELECT ?, ?, ?, ?, ?, ?, ?, ?, s, s FROM (SELECT CAST(value AS INTEGER) AS s FROM meta WHERE key = 'log_seq')",
+        "iiiisiii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures,
+        (int64_t)l->losses, pl_tx_now_us(tx));
 
     return r < 0 ? r : 0;
 }
@@ -770,6 +778,8 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     r = l->ranges && l->rows ? pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, &err) : pl_err_nomem(&err);
     if (r < 0)
         pl_etask_free(t);
+    else
+        pl_worker_record_leased(e, t->worker, j, pl_clock_wall_us());
     r = r < 0 ? r : pl_db_submit(e->config.db, PL_TX_UNLOGGED, lease_tx, lease_written, l, &err);
     if (r < 0) {
         pl_log_error("engine", "cannot lease a task of job %s: %s", j->stage->def->name, err.msg);

@@ -19,9 +19,10 @@
 #include "storage/base/err.h"
 #include <jansson.h>
 
-#define PL_EXECUTOR_GRACE_MS 5000
-#define PL_EXEC_GPUS_MAX     64
-#define PL_EXECUTOR_NOT_HELD 1280 /* size of the buffer into which pl_executor_ops.not_held writes a sentence */
+#define PL_EXECUTOR_GRACE_MS   5000
+#define PL_EXEC_GPUS_MAX       64
+#define PL_EXEC_POD_NAME_BYTES 64
+#define PL_EXECUTOR_NOT_HELD   1280 /* size of the buffer into which pl_executor_ops.not_held writes a sentence */
 
 struct pl_executor;
 
@@ -166,6 +167,8 @@ struct pl_executor_ops {
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* Returns the number N of the device /dev/nvidiaN of a GPU slot. NULL if workers are pods. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);
+    /* Returns the name of the worker's pod, borrowed; "" if it is not known (any more). NULL: workers are no pods. */
+    const char *(*pod_name)(struct pl_executor *x, uint64_t id);
     /* Chooses the GPU slots that meet a stage's GPU request; see pl_gpu_slots_choose. NULL if workers are
      * pods. */
     int (*choose_gpus)(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,

@@ -576,7 +576,9 @@ struct pl_sched_action {
             /* number of tries that the datums have used so far; this attempt has the next number */
             uint32_t failures;
             uint32_t losses;
-            const char *message; /* GIVE_UP: why the datums count as failed; RETURNED: why they were lost */
+            /* GIVE_UP: why the datums count as failed; RETURNED: why the lease is over, NULL if the worker gave it back */
+            const char *message;
+            bool lost; /* RETURNED, GIVE_UP: the datums were lost with their worker */
         } lease;
         struct {
             uint64_t worker, task, fence, job;

@@ -329,7 +329,10 @@ void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *tex
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         give_up(s, task, text)->lease.failures++;
     } else {
-        say_rows(s, task, PL_SCHED_RETURNED)->lease.failures++;
+        struct pl_sched_action *a = say_rows(s, task, PL_SCHED_RETURNED);
+
+        a->lease.failures++;
+        a->lease.message = pl_sched_keep(s, text, strlen(text) + 1);
         pl_sched_datums_wait(s, task->job->rows, &task->open, task->failures + 1, task->losses, s->now);
     }
     pl_sched_task_free(s, task);
@@ -339,19 +342,24 @@ void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *tex
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss)
 {
     struct rows *rows = task->job->rows;
-    char text[PL_SCHED_MESSAGE_MAX];
     struct pl_sched_action *a;
+    char text[PL_SCHED_MESSAGE_MAX];
 
     if (!loss) {
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses, s->now);
     } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
-        pl_sched_task_action(s, task, PL_SCHED_RETURNED)->lease.message = pl_sched_keep(s, loss, strlen(loss) + 1);
+        a = pl_sched_task_action(s, task, PL_SCHED_RETURNED);
+        a->lease.lost = true;
+        a->lease.message = pl_sched_keep(s, loss, strlen(loss) + 1);
         snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
-        give_up(s, task, text)->lease.losses++;
+        a = give_up(s, task, text);
+        a->lease.losses++;
+        a->lease.lost = true;
     } else {
         a = say_rows(s, task, PL_SCHED_RETURNED);
         a->lease.losses++;
+        a->lease.lost = true;
         a->lease.message = pl_sched_keep(s, loss, strlen(loss) + 1);
         free(rows->last_loss);
         rows->last_loss = pl_sched_strdup(s, loss);

@@ -112,8 +112,12 @@ def test_after_two_losses_on_one_node_another_one_has_the_datum(world, gate):  #
     avoids = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}]}
     asked = [pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution") for pod in (first, second, third)]
     assert asked == [None, None, avoids] and third["spec"]["nodeName"] == "b"
-    attempt, = one.daemon.default.datums("st", run)
-    assert (attempt["attempt"], attempt["node"]) == (1, "b")
+    attempts = one.daemon.default.datums("st", run)
+    assert [(a["state"], a["attempt"], a["node"]) for a in attempts] == [("lost", 1, "a"), ("lost", 1, "a"), ("success", 1, "b")]
+    assert [a["pod"] for a in attempts] == [pod["metadata"]["name"] for pod in (first, second, third)]
+    job = one.daemon.get(f"/jobs/default/st/{run}")
+    assert job["workers_lost"] == 2
+    assert [(w["pod"], w["node"]) for w in job["workers"] if w["state"] == "lost"] == [(pod["metadata"]["name"], "a") for pod in (second, first)]
 
 
 def test_an_image_that_is_not_there_is_said_and_waited_for(world):  # noqa: F811

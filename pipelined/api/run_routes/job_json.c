@@ -23,6 +23,8 @@ static json_t *datums_json(const json_t *counts)
 
     if (num(counts, "recovered"))
         json_object_set_new(out, "recovered", json_integer(num(counts, "recovered")));
+    if (num(counts, "lost"))
+        json_object_set_new(out, "lost", json_integer(num(counts, "lost")));
     return out;
 }
 
@@ -35,8 +37,8 @@ static json_t *gpu_json(const json_t *ms)
 
     if (num(ms, "gpus") == 0)
         return json_null();
-    out = json_pack("{s:I, s:I, s:I}", "held_ms", (json_int_t)num(ms, "gpu"), "waiting_ms", (json_int_t)num(ms, "gpu_wait"),
-                    "measured_ms", (json_int_t)num(ms, "gpu_measured"));
+    out = json_pack("{s:I, s:I, s:I, s:I}", "held_ms", (json_int_t)num(ms, "gpu"), "lost_ms", (json_int_t)num(ms, "gpu_lost"),
+                    "waiting_ms", (json_int_t)num(ms, "gpu_wait"), "measured_ms", (json_int_t)num(ms, "gpu_measured"));
     json_object_set_new(out, "used_ms", measured ? json_integer(num(ms, "gpu_used")) : json_null());
     json_object_set_new(out, "mem_peak", num(ms, "gpu_mem_peak") > 0 ? json_integer(num(ms, "gpu_mem_peak")) : json_null());
     return out;
@@ -86,6 +88,14 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
     return out;
 }
 
+static void insert_first(json_t *list, const json_t *more)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)more, i, one) json_array_insert(list, i, one);
+}
+
 void pl_job_add_live(struct pl_api *a, json_t *job)
 {
     static const char *const figures[] = {"waiting", "leased", "workers"};
@@ -101,6 +111,33 @@ void pl_job_add_live(struct pl_api *a, json_t *job)
         json_object_set(datums, figures[i], json_object_get(live, figures[i]));
     if (json_object_get(live, "device"))
         json_object_set(job, "device", json_object_get(live, "device"));
+    if (json_object_get(job, "workers")) /* those that serve it now, before those that ended */
+        insert_first(json_object_get(job, "workers"), json_object_get(live, "served_by"));
+}
+
+int pl_job_workers_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    int64_t lost = 0;
+    int r = json_object_set_new(out, "workers", list) < 0 ? pl_err_nomem(err) : 0;
+
+    r = r < 0 ? r : pl_sql_int(c, err, &lost, "SELECT count(*) FROM job_worker WHERE job = ? AND lost = 1", "i", job);
+    json_object_set_new(out, "workers_lost", json_integer(lost));
+    r = r < 0 ? r
+              : pl_sql_query(c, err, &rows,
+                             "SELECT worker, lost, pod, node, started_us, ended_us, reason, tasks, held, gpus, gpu_ms"
+                             " FROM job_worker WHERE job = ? ORDER BY lost DESC, id DESC LIMIT ?",
+                             "ii", job, (int64_t)PL_JOB_WORKERS_LISTED);
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(list, json_pack("{s:I, s:s, s:s*, s:s, s:I, s:I, s:s, s:I, s:o, s:I, s:I}", "worker",
+                                              (json_int_t)pl_col_int(&rows, 0), "state", pl_col_int(&rows, 1) ? "lost" : "ended",
+                                              "pod", *pl_col_text(&rows, 2) ? pl_col_text(&rows, 2) : NULL, "node",
+                                              pl_col_text(&rows, 3), "started_us", (json_int_t)pl_col_int(&rows, 4), "ended_us",
+                                              (json_int_t)pl_col_int(&rows, 5), "reason", pl_col_text(&rows, 6), "tasks",
+                                              (json_int_t)pl_col_int(&rows, 7), "held", pl_col_json(&rows, 8), "gpus",
+                                              (json_int_t)pl_col_int(&rows, 9), "gpu_ms", (json_int_t)pl_col_int(&rows, 10)));
+    return PL_MIN(r, 0);
 }
 
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs)

@@ -20,6 +20,11 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);
 /* Adds live figures that only the engine knows, if the job has not ended. Blocks until the loop replies: call
  * it on the pool without a database reader, because the loop may be waiting for a reader. */
 void pl_job_add_live(struct pl_api *a, json_t *job);
+/* Adds to the job's JSON which workers served it, those that were lost first (`workers`), and how many were lost
+ * (`workers_lost`). */
+#define PL_JOB_WORKERS_LISTED 300 /* most ended workers in `workers` */
+PL_MUST_CHECK
+int pl_job_workers_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err *err);
 /* Calls pl_job_add_live for each job of an array. */
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
 /* Makes the JSON of a run from the columns id, state, reason, message, cause, created_us, finished_us. */

@@ -338,7 +338,8 @@ static int read_job(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     *ret = pl_job_row_json(&rows, true);
-    return pl_job_images_add(rd.conn, id, *ret, err); /* the caller releases `*ret` also after an error */
+    r = pl_job_workers_add(rd.conn, id, *ret, err);
+    return r < 0 ? r : pl_job_images_add(rd.conn, id, *ret, err); /* the caller releases `*ret` also after an error */
 }
 
 static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -406,17 +407,18 @@ static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 
 #define ATTEMPT_COLUMNS                                                                                                          \
     "SELECT datum, attempt, state, coalesce(exit_code, 0), coalesce(signal, 0), oom, timed_out, reason, detail, finished_us, "   \
-    "tail FROM attempt"
+    "tail, fence FROM attempt"
 
 static json_t *attempt_json(const struct pl_rows *rows, bool whole)
 {
     struct pl_hash datum = pl_col_hash(rows, 0);
     json_t *detail = pl_col_json(rows, 8), *out;
 
-    out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I}", "id", pl_api_hash_json(&datum), "attempt",
+    out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I, s:I}", "id", pl_api_hash_json(&datum), "attempt",
                     (json_int_t)pl_col_int(rows, 1), "state", pl_col_text(rows, 2), "exit_code", (json_int_t)pl_col_int(rows, 3),
                     "signal", (json_int_t)pl_col_int(rows, 4), "oom", (int)pl_col_int(rows, 5), "timed_out",
-                    (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9));
+                    (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9),
+                    "fence", (json_int_t)pl_col_int(rows, 11));
     json_object_update_missing(out, detail);
     json_decref(detail);
     if (whole)
@@ -424,26 +426,29 @@ static json_t *attempt_json(const struct pl_rows *rows, bool whole)
     return out;
 }
 
-#define PLACE_ATTEMPT_DIGITS 20
-/* The position "HASH/N" in a list of attempts: the next page begins after attempt N at this datum. */
+#define PLACE_DIGITS 20
+/* The position "HASH/N/FENCE" in a list of attempts: the next page begins after attempt N at this datum under this
+ * lease. */
 struct datum_place {
     struct pl_hash datum;
-    int64_t attempt;
+    int64_t attempt, fence;
 };
 
 static int datum_place_parse(const struct pl_api_page *page, struct datum_place *ret, struct pl_err *err)
 {
-    const char *slash = page->after ? strchr(page->after, '/') : NULL;
-    char hex[PL_HASH_HEX + 1];
+    const char *slash = page->after ? strchr(page->after, '/') : NULL, *second = slash ? strchr(slash + 1, '/') : NULL;
+    char hex[PL_HASH_HEX + 1], number[PLACE_DIGITS + 1];
 
     *ret = (struct datum_place){0}; /* attempts are numbered from 1 */
     if (!page->after)
         return 0;
-    if (!slash || slash - page->after != PL_HASH_HEX)
+    if (!second || slash - page->after != PL_HASH_HEX || second - slash > PLACE_DIGITS)
         return pl_api_page_refuse(page, err);
     snprintf(hex, sizeof hex, "%s", page->after);
+    snprintf(number, sizeof number, "%.*s", (int)(second - slash - 1), slash + 1);
     if (pl_hash_parse(hex, &ret->datum, NULL) < 0 ||
-        pl_api_page_number(&(struct pl_api_page){.after = slash + 1}, 0, &ret->attempt, NULL) < 0)
+        pl_api_page_number(&(struct pl_api_page){.after = number}, 0, &ret->attempt, NULL) < 0 ||
+        pl_api_page_number(&(struct pl_api_page){.after = second + 1}, 0, &ret->fence, NULL) < 0)
         return pl_api_page_refuse(page, err);
     return 0;
 }
@@ -453,7 +458,7 @@ static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **r
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char run[PL_ID_HEX + 1], hex[PL_HASH_HEX + 1], last[PL_HASH_HEX + 1 + PLACE_ATTEMPT_DIGITS + 1] = "";
+    char run[PL_ID_HEX + 1], hex[PL_HASH_HEX + 1], last[PL_HASH_HEX + 2 * (PLACE_DIGITS + 1) + 1] = "";
     json_t *list = json_array();
     struct datum_place after;
     struct pl_api_page page;
@@ -465,15 +470,17 @@ static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **r
     r = r < 0 ? r : find_job(rd.conn, req, &id, run, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
-                             ATTEMPT_COLUMNS " WHERE job = ?1 AND (datum, attempt) > (?2, ?3) AND (?4 IS NULL OR state = ?4)"
-                                             " ORDER BY datum, attempt LIMIT ?5",
-                             "ibisi", id, after.datum.b, (size_t)PL_HASH_BYTES, after.attempt, pl_http_query(req, "state"),
-                             (int64_t)page.limit);
+                             ATTEMPT_COLUMNS
+                             " WHERE job = ?1 AND (datum, attempt, fence) > (?2, ?3, ?4) AND (?5 IS NULL OR state = ?5)"
+                             " ORDER BY datum, attempt, fence LIMIT ?6",
+                             "ibiisi", id, after.datum.b, (size_t)PL_HASH_BYTES, after.attempt, after.fence,
+                             pl_http_query(req, "state"), (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         struct pl_hash datum = pl_col_hash(&rows, 0);
 
         json_array_append_new(list, attempt_json(&rows, false));
-        snprintf(last, sizeof last, "%s/%lld", pl_hash_hex(&datum, hex), (long long)pl_col_int(&rows, 1));
+        snprintf(last, sizeof last, "%s/%lld/%lld", pl_hash_hex(&datum, hex), (long long)pl_col_int(&rows, 1),
+                 (long long)pl_col_int(&rows, 11));
         n++;
     }
     if (r < 0) {
@@ -512,7 +519,7 @@ static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t *
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              ATTEMPT_COLUMNS " WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
-                                             " OR json_extract(detail, '$.paths') = ?2) ORDER BY datum, attempt LIMIT 100",
+                                             " OR json_extract(detail, '$.paths') = ?2) ORDER BY datum, attempt, fence LIMIT 100",
                              "is", id, text);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
         json_array_append_new(list, attempt_json(&rows, true));
@@ -638,8 +645,8 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
      .json = list_datums,
      .verb = PL_VERB_READ,
-     .summary = "Lists the kept attempts at datums: of each job the first 1,000 failed ones and the first 1,000 "
-                "successful ones.",
+     .summary = "Lists the kept attempts at datums: of each job the first 1,000 failed ones, the first 1,000 "
+                "successful ones and the first 1,000 that were lost with their workers.",
      .query = "state after limit:integer",
      .reply = "DatumList"},
     {.method = "GET",
@@ -664,7 +671,7 @@ static const struct pl_api_schema schemas[] = {
             "jobs:Job[]? done:boolean?"
             " superseded_by:string? unchanged_at:string?"},
     {"RunList", "runs:Run[] next:string?"},
-    {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? "
+    {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? lost:integer? waiting:integer? "
                "leased:integer? "
                "workers:integer?"},
     {"Job",
@@ -674,14 +681,17 @@ static const struct pl_api_schema schemas[] = {
      "finished_us:integer? "
      "base:string?"
      " images:string[]? code:string? inputs:object[]? attempts:integer? planned:integer? as:string? "
-     "origin:GitOrigin?"},
-    {"JobGpu", "held_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
+     "origin:GitOrigin? workers:JobWorker[]? workers_lost:integer?"},
+    {"JobWorker", "worker:integer state:string pod:string? node:string started_us:integer ended_us:integer? reason:string "
+                  "tasks:integer held:any gpus:integer gpu_ms:integer"},
+    {"JobGpu", "held_ms:integer lost_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
     {"JobList", "jobs:Job[] next:string?"},
     {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
     {"Stopped", "stopped:string run:string?"},
     {"Attempt",
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
-     " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? worker:integer? "
+     " finished_us:integer fence:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? "
+     "worker:integer? pod:string? "
      "image_id:string? tail:string?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},

@@ -5,6 +5,8 @@
 #include "storage/base/clock.h"
 #include <stdio.h>
 
+#define WORKERS_PRINTED 40
+
 /* ---- jobs ---- */
 
 static int add_query(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
@@ -79,8 +81,9 @@ static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW
 /* Writes how long a job held its GPUs and how busy they were; "" for a job without GPUs. */
 static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
-    const json_int_t measured = pl_show_int_at(value, "measured_ms"), peak_bytes = pl_show_int_at(value, "mem_peak");
-    char held[32], waiting[32], of[32], used[32], peak[32];
+    const json_int_t measured = pl_show_int_at(value, "measured_ms"), peak_bytes = pl_show_int_at(value, "mem_peak"),
+                     lost_ms = pl_show_int_at(value, "lost_ms");
+    char held[32], waiting[32], of[32], used[32], peak[32], lost[32];
     int n;
 
     (void)item;
@@ -90,6 +93,8 @@ static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_T
     n = snprintf(out, PL_SHOW_TEXT_MAX, "held %s, waiting for data %s of that, ",
                  pl_duration_text(pl_show_int_at(value, "held_ms"), held),
                  pl_duration_text(pl_show_int_at(value, "waiting_ms"), waiting));
+    if (lost_ms > 0)
+        n += snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "lost with workers %s of that, ", pl_duration_text(lost_ms, lost));
     if (!measured) {
         snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "use not measured");
         return;
@@ -127,6 +132,53 @@ static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_er
     return 0;
 }
 
+/* Writes how long GPUs were held; "" if there were none. */
+static void show_gpu_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    char text[32];
+
+    *out = '\0';
+    if (pl_show_int_at(item, "gpus") > 0)
+        snprintf(out, PL_SHOW_TEXT_MAX, "%lld × %s", (long long)pl_show_int_at(item, "gpus"),
+                 pl_duration_text(json_integer_value(value) / pl_show_int_at(item, "gpus"), text));
+}
+
+static void show_span(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_int_t until_us = pl_show_int_at(item, "ended_us");
+
+    (void)value;
+    pl_duration_text(((until_us ? until_us : pl_clock_wall_us()) - pl_show_int_at(item, "started_us")) / 1000, out);
+}
+
+/* Prints the workers that serve or served the job: those that do now, then those that were lost, then others. */
+static int print_workers(const json_t *job, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"WORKER", "worker", NULL},
+                                               {"POD", "pod", NULL},
+                                               {"NODE", "node", NULL},
+                                               {"STATE", "state", NULL},
+                                               {"BEGAN", "started_us", pl_show_time},
+                                               {"TOOK", "", show_span},
+                                               {"TASKS", "tasks", NULL},
+                                               {"GPUS HELD", "gpu_ms", show_gpu_ms},
+                                               {"REASON", "reason", NULL}};
+    const json_t *all = pl_show_at(job, "workers");
+    _cleanup_(json_decrefp) json_t *some = json_array();
+    const size_t n = json_array_size(all);
+    int r;
+
+    for (size_t i = 0; i < n && i < WORKERS_PRINTED; i++)
+        json_array_append(some, json_array_get(all, i));
+    if (n == 0)
+        return 0;
+    printf("\nworkers (%lld lost):\n", (long long)pl_show_int_at(job, "workers_lost"));
+    r = pl_show_table(some, columns, PL_ARRAY_SIZE(columns), true, err);
+    if (r == 0 && n > WORKERS_PRINTED)
+        printf("… and %zu more: inspect job --json lists them\n", n - WORKERS_PRINTED);
+    return r;
+}
+
 static int inspect_job(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column lines[] = {{"stage", "stage", NULL},
@@ -158,6 +210,9 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : pl_show_object(c, job, lines, PL_ARRAY_SIZE(lines), err);
     if (r < 0 || c->json)
         return r;
+    r = print_workers(job, err);
+    if (r < 0)
+        return r;
     fflush(stdout);
     list = json_pack("[O]", job);
     return pl_cli_jobs_explain(c, list, err);
@@ -181,6 +236,9 @@ static int stop_job(struct pl_cli *c, struct pl_err *err)
 static void show_end(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     (void)value;
+    *out = '\0';
+    if (pl_streq(pl_show_text_at(item, "state"), "lost"))
+        return;
     if (pl_show_int_at(item, "signal"))
         snprintf(out, PL_SHOW_TEXT_MAX, "signal %lld", (long long)pl_show_int_at(item, "signal"));
     else
@@ -190,7 +248,7 @@ static void show_end(const json_t *value, const json_t *item, char out[PL_SHOW_T
 static const struct pl_column attempt_columns[] = {{"DATUM", "id", pl_show_id}, {"TRY", "attempt", NULL},
                                                    {"STATE", "state", NULL},    {"EXIT", "", show_end},
                                                    {"PATHS", "paths", NULL},    {"TOOK", "ms.compute", pl_show_ms},
-                                                   {"REASON", "reason", NULL}};
+                                                   {"NODE", "node", NULL},      {"REASON", "reason", NULL}};
 
 static int list_datum(struct pl_cli *c, struct pl_err *err)
 {
@@ -255,7 +313,7 @@ static const struct pl_option list_options[] = {{"run", 0, "ID|REPO@REF", "only 
                                                 {"limit", 'n', "N", "at most N (20)"},
                                                 {"all", 'a', NULL, "list all"},
                                                 {0}};
-static const struct pl_option datum_options[] = {{"state", 0, "STATE", "only in this state: success or failed"},
+static const struct pl_option datum_options[] = {{"state", 0, "STATE", "only in this state: success, failed or lost"},
                                                  {"limit", 'n', "N", "at most N"},
                                                  {0}};
 
@@ -294,7 +352,7 @@ static const struct pl_verb verbs[] = {
      1,
      datum_options,
      list_datum,
-     "Lists the attempts at datums that are kept: all failed ones and the latest successful ones.",
+     "Lists the attempts at datums that are kept: those that failed, succeeded, or were lost with their workers.",
      {"list datum prepare", "list datum train@9ab2f1c4 --state failed", "list datum prepare -n 5 --json"}},
     {"inspect",
      "datum",

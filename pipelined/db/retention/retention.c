@@ -108,9 +108,12 @@ struct rest {
     const char *const *drop; /* statements that drop the data, each with the job as ?1 */
 };
 static const char *const drop_logs[] = {"DELETE FROM log_segment WHERE job = ?1", NULL};
-static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1", "DELETE FROM metric WHERE job = ?1",
+static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1",
+                                           "DELETE FROM job_worker WHERE job = ?1",
+                                           "DELETE FROM metric WHERE job = ?1",
                                            "DELETE FROM result WHERE job = ?1",
-                                           "UPDATE job SET kept = 0 WHERE id = ?1 AND kept = 1", NULL};
+                                           "UPDATE job SET kept = 0 WHERE id = ?1 AND kept = 1",
+                                           NULL};
 static const char *const drop_reuse[] = {"DELETE FROM result WHERE job = ?1", "UPDATE job SET kept = 0 WHERE id = ?1", NULL};
 
 #define ENDED_JOBS "SELECT j.id FROM job j WHERE j.project = ?1 AND j.stage = ?2 AND j.final = 1 AND j.finished_us < ?3 AND "
@@ -120,6 +123,7 @@ static const char *const drop_reuse[] = {"DELETE FROM result WHERE job = ?1", "U
 static const struct rest rests[] = {
     [LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
     [RESULTS] = {ENDED_JOBS "(EXISTS (SELECT 1 FROM attempt x WHERE x.job = j.id)"
+                            " OR EXISTS (SELECT 1 FROM job_worker x WHERE x.job = j.id)"
                             " OR EXISTS (SELECT 1 FROM metric x WHERE x.job = j.id)"
                             " OR EXISTS (SELECT 1 FROM result x WHERE x.job = j.id))" NONE_GOES_ON " ORDER BY j.id LIMIT ?4",
                  drop_results},

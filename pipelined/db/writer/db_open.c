@@ -249,6 +249,25 @@ static const char *const upgrades[] = {
     "CREATE TABLE repo_state (repo INTEGER PRIMARY KEY REFERENCES repo(id) ON DELETE CASCADE, state TEXT NOT NULL,"
     " error TEXT NOT NULL DEFAULT '', seen TEXT NOT NULL DEFAULT '', warnings TEXT NOT NULL DEFAULT '[]',"
     " looked_us INTEGER NOT NULL DEFAULT 0, changed_us INTEGER NOT NULL DEFAULT 0) STRICT;",
+    "ALTER TABLE lease ADD COLUMN leased_us INTEGER NOT NULL DEFAULT 0;"
+    "DROP INDEX attempt_unnamed;"
+    "ALTER TABLE attempt RENAME TO old_attempt;"
+    "CREATE TABLE attempt (job INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE, datum BLOB NOT NULL,"
+    " attempt INTEGER NOT NULL, fence INTEGER NOT NULL DEFAULT 0,"
+    " state TEXT NOT NULL CHECK (state IN ('success', 'failed', 'lost')), exit_code INTEGER, signal INTEGER,"
+    " oom INTEGER NOT NULL DEFAULT 0, timed_out INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',"
+    " tail TEXT NOT NULL DEFAULT '', detail TEXT NOT NULL DEFAULT '{}', finished_us INTEGER NOT NULL, unnamed INTEGER,"
+    " PRIMARY KEY (job, datum, attempt, fence)) STRICT, WITHOUT ROWID;"
+    "INSERT INTO attempt SELECT job, datum, attempt, 0, state, exit_code, signal, oom, timed_out, reason, tail, detail,"
+    " finished_us, unnamed FROM old_attempt;"
+    "DROP TABLE old_attempt;"
+    "CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;"
+    "CREATE TABLE job_worker (id INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,"
+    " worker INTEGER NOT NULL, lost INTEGER NOT NULL CHECK (lost IN (0, 1)), pod TEXT NOT NULL DEFAULT '',"
+    " node TEXT NOT NULL DEFAULT '', started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',"
+    " tasks INTEGER NOT NULL DEFAULT 0, held TEXT NOT NULL DEFAULT '[]', gpus INTEGER NOT NULL DEFAULT 0,"
+    " gpu_ms INTEGER NOT NULL DEFAULT 0) STRICT;"
+    "CREATE INDEX job_worker_by_job ON job_worker(job, lost, id);",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

@@ -356,6 +356,13 @@ static int kube_container_log(struct pl_executor *x, const uint64_t *workers, si
     return pl_kube_container_log((struct kube *)x, workers, n, ask, ret, err);
 }
 
+static const char *kube_pod_name(struct pl_executor *x, uint64_t id)
+{
+    const struct kpod *p = pod_of((struct kube *)x, id);
+
+    return p ? p->name : "";
+}
+
 /* Reports a capacity of zero: pods are limited by their shapes, not by the capacity of one machine. */
 static void kube_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
@@ -450,6 +457,7 @@ static const struct pl_executor_ops ops = {
     .secrets = kube_secrets,
     .container_log = kube_container_log,
     .capacity = kube_capacity,
+    .pod_name = kube_pod_name,
     .device = kube_device,
     .gpus = kube_gpus,
     .gpu_use = kube_gpu_use,

@@ -513,7 +513,7 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
     struct fixture *f = *state;
     char *wanted = columns_of(f->db), *is;
     struct pl_err err = {0};
-    int64_t version = 0, unnamed = -1;
+    int64_t version = 0, unnamed = -1, kept = 0;
     struct pl_conn *c;
     char path[128];
 
@@ -524,7 +524,15 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
     assert_int_equal(
         pl_sql_script(
             c,
-            "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; ALTER TABLE project DROP COLUMN options;"
+            "DROP TABLE attempt; CREATE TABLE attempt (job INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE, datum BLOB NOT"
+            " NULL, attempt INTEGER NOT NULL, state TEXT NOT NULL CHECK (state IN ('success', 'failed')), exit_code INTEGER,"
+            " signal INTEGER, oom INTEGER NOT NULL DEFAULT 0, timed_out INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT"
+            " '', tail TEXT NOT NULL DEFAULT '', detail TEXT NOT NULL DEFAULT '{}', finished_us INTEGER NOT NULL,"
+            " PRIMARY KEY (job, datum, attempt)) STRICT, WITHOUT ROWID;"
+            "INSERT INTO job(id, run, project, stage, version, pipeline, state, created_us)"
+            " VALUES (7, 'r', 'default', 's', 1, 'p', 'failure', 1);"
+            "INSERT INTO attempt(job, datum, attempt, state, exit_code, finished_us) VALUES (7, x'01', 2, 'failed', 3, 4);"
+            "DROP TABLE job_worker; ALTER TABLE lease DROP COLUMN leased_us; ALTER TABLE project DROP COLUMN options;"
             "ALTER TABLE worker DROP COLUMN network_off; DROP INDEX run_by_seq; DROP TABLE login_session;"
             "ALTER TABLE pipeline DROP COLUMN stopped; ALTER TABLE pipeline DROP COLUMN started_seq;"
             "ALTER TABLE commit_ DROP COLUMN git; DROP TABLE repo_state;"
@@ -548,6 +556,12 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
                                     "SELECT count(unnamed) FROM attempt INDEXED BY attempt_unnamed WHERE unnamed = 1", ""),
                          0);
         assert_int_equal(unnamed, 0);
+        assert_int_equal(pl_sql_int(rd.conn, NULL, &kept,
+                                    "SELECT count(*) FROM attempt WHERE job = 7 AND datum = x'01' AND attempt = 2 AND fence = 0"
+                                    " AND state = 'failed' AND exit_code = 3 AND finished_us = 4",
+                                    ""),
+                         0);
+        assert_int_equal(kept, 1);
     }
     is = columns_of(f->db);
     assert_string_equal(is, wanted);
