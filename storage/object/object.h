@@ -29,6 +29,7 @@
 #include "storage/base/path.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 #define PL_OBJECT_TO_END UINT64_MAX /* `len` of pl_object_get: up to the end of the object */
@@ -63,6 +64,18 @@ struct pl_object_signed {
     uint32_t expires_s; /* lifetime from now; may be shorter than requested */
 };
 
+/* Kinds of calls, and how they ended. PUT includes adopt; GET all that reads bytes; REMOVE counts the removal of
+ * several objects as one call. REFUSED: PL_EFORBIDDEN, PL_EAUTH or PL_EBUSY. */
+enum pl_object_call { PL_OBJECT_PUT, PL_OBJECT_GET, PL_OBJECT_SIZE, PL_OBJECT_LIST, PL_OBJECT_REMOVE, PL_OBJECT_CALLS };
+enum pl_object_result { PL_OBJECT_OK, PL_OBJECT_ABSENT, PL_OBJECT_REFUSED, PL_OBJECT_FAILED, PL_OBJECT_RESULTS };
+
+/* HTTP requests of a bucket's driver since the store was opened. */
+struct pl_object_requests {
+    uint64_t sent, retries; /* sent: with the retries */
+    /* replies that refuse a request: 401 or 403; 429 or 503; other statuses from 500 on */
+    uint64_t forbidden, busy, errors;
+};
+
 /* The functions of a driver. The comments of the public functions with the same names, below, describe what
  * each must do. A driver may leave the functions after `destroy` NULL: object.c then combines other
  * functions, or fails with PL_EUNAVAILABLE. */
@@ -88,6 +101,7 @@ struct pl_object_ops {
     void (*forget_local)(struct pl_object_store *s, const char *key);
     bool (*has_local)(struct pl_object_store *s, const char *key);
     void (*keep_local)(struct pl_object_store *s, const char *key, const void *bytes, size_t n);
+    void (*requests)(struct pl_object_store *s, struct pl_object_requests *ret);
     int (*sign_get)(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,
                     struct pl_object_signed *ret, struct pl_err *err);
     int (*sign_put)(struct pl_object_store *s, const char *key, uint64_t size, const char *sha256, uint32_t expires_s,
@@ -99,6 +113,8 @@ struct pl_object_store {
     const struct pl_object_ops *ops;
     unsigned caps; /* set of PL_OBJECT_…; constant once the store is open */
     char *ca;      /* result of pl_object_ca; freed by the driver */
+    /* calls since the store was opened */
+    _Atomic uint64_t calls[PL_OBJECT_CALLS][PL_OBJECT_RESULTS];
 };
 
 /* Opens the folder `dir` as an object store; makes it, and `dir`/tmp, if it does not exist. Removes temporary
@@ -155,6 +171,11 @@ unsigned pl_object_caps(const struct pl_object_store *s);
 /* Returns the file with the CA certificates that verify the server; NULL = the system's certificates. Owned
  * by the store. */
 const char *pl_object_ca(const struct pl_object_store *s);
+
+/* Returns how many calls of a kind ended this way since the store was opened. Any thread. */
+uint64_t pl_object_call_count(const struct pl_object_store *s, enum pl_object_call call, enum pl_object_result result);
+/* Returns false if the driver sends no HTTP requests, or does not count them. */
+bool pl_object_request_count(struct pl_object_store *s, struct pl_object_requests *ret);
 
 /* Makes blocked calls check their cancel flags (cancel.h). Any thread. */
 void pl_object_wake(struct pl_object_store *s);

@@ -362,7 +362,17 @@ static void s3_wake(struct pl_object_store *store)
     pl_http_io_wake(pl_s3_client_io(pl_object_s3_of(store)->client));
 }
 
+static void s3_requests(struct pl_object_store *store, struct pl_object_requests *ret)
+{
+    struct pl_s3_client_view view;
+
+    pl_s3_client_look(pl_object_s3_of(store)->client, &view);
+    *ret = (struct pl_object_requests){
+        .sent = view.requests, .retries = view.retries, .forbidden = view.forbidden, .busy = view.busy, .errors = view.errors};
+}
+
 static const struct pl_object_ops s3_ops = {
+    .requests = s3_requests,
     .wake = s3_wake,
     .put = s3_put,
     .adopt = s3_adopt,

@@ -33,6 +33,7 @@ struct pl_s3_client {
     atomic_bool waking; /* true: the timer `wake` is armed */
     struct pl_http_timer wake, pump_again;
     bool pump_armed;
+    _Atomic uint64_t requests, retries, forbidden, busy, errors; /* pl_s3_client_view */
     /* The fields below belong to the I/O thread. */
     struct pl_s3_call *queue, **queue_end;
     struct pl_s3_call *for_keys; /* calls that wait for credentials */
@@ -209,7 +210,9 @@ static void send_call(struct pl_s3_client *c, struct pl_s3_call *call)
     x->done = on_answer;
     x->arg = call;
     c->running++;
-    call->attempts++;
+    atomic_fetch_add(&c->requests, 1);
+    if (call->attempts++ > 0)
+        atomic_fetch_add(&c->retries, 1);
     call->err.code = 0;
     pl_http_io_submit(c->io, x);
 }
@@ -474,6 +477,25 @@ static bool is_final(int transport)
            transport == PL_ECANCELED || transport == PL_EBUSY;
 }
 
+static void count_reply(struct pl_s3_client *c, unsigned status)
+{
+    if (status == 401 || status == 403)
+        atomic_fetch_add(&c->forbidden, 1);
+    else if (status == 429 || status == 503)
+        atomic_fetch_add(&c->busy, 1);
+    else if (status >= 500)
+        atomic_fetch_add(&c->errors, 1);
+}
+
+void pl_s3_client_look(struct pl_s3_client *c, struct pl_s3_client_view *ret)
+{
+    *ret = (struct pl_s3_client_view){.requests = atomic_load(&c->requests),
+                                      .retries = atomic_load(&c->retries),
+                                      .forbidden = atomic_load(&c->forbidden),
+                                      .busy = atomic_load(&c->busy),
+                                      .errors = atomic_load(&c->errors)};
+}
+
 /* Decides after each attempt: the call succeeded, is retried at once with a correction, is retried after a
  * pause, or failed. */
 static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
@@ -485,6 +507,7 @@ static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
     bool mended = false;
     int code;
 
+    count_reply(c, (unsigned)x->status);
     /* the response is to the second transmission and does not tell whether the server carried out the
      * first */
     if (x->resent && changes_something(call))

@@ -92,6 +92,13 @@ struct pl_s3_call {
     bool clock_tried_, keys_tried_;
 };
 
+/* Attempts since the client was created. */
+struct pl_s3_client_view {
+    uint64_t requests, retries; /* requests: attempts sent; retries: those that repeated a call's earlier attempt */
+    /* replies that refuse a request: 401 or 403; 429 or 503; other statuses from 500 on */
+    uint64_t forbidden, busy, errors;
+};
+
 /* Creates a client; sends nothing yet. PL_EINVAL, PL_EUNAVAILABLE (no libcurl), PL_ENOMEM, PL_EIO. */
 PL_MUST_CHECK
 int pl_s3_client_create(const struct pl_s3_client_config *config, struct pl_s3_client **ret, struct pl_err *err);
@@ -119,6 +126,7 @@ int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behin
 /* Returns the client's connections, for plain HTTP requests such as those to presigned URLs. Owned by the
  * client. */
 struct pl_http_io *pl_s3_client_io(struct pl_s3_client *c);
+void pl_s3_client_look(struct pl_s3_client *c, struct pl_s3_client_view *ret);
 /* Returns true if requests use TLS; bodies are then not hashed for the signature. */
 bool pl_s3_client_tls(const struct pl_s3_client *c);
 /* Returns "s3://bucket/prefix at https://host", for messages. Owned by the client. */
