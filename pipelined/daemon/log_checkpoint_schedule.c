@@ -60,6 +60,7 @@ static void write_it(void *arg)
 
     if (r == 0) {
         atomic_store(&c->made, seq);
+        pl_db_note_checkpoint(c->config.db, seq);
         atomic_store(&c->due, seq + c->config.every);
         pl_log_info("ckpt", "checkpoint at log object %" PRIu64 ", made in %lld ms", seq,
                     (long long)(pl_clock_mono_ms() - began));
@@ -115,6 +116,7 @@ static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
     if (n <= 0)
         return n;
     atomic_store(&c->made, seqs[0]);
+    pl_db_note_checkpoint(c->config.db, seqs[0]);
     if (pl_log_checkpoint_head_read(pl_db_objects(c->config.db), seqs[0], &head, NULL) == 0)
         *ret_age_ms = PL_MAX((int64_t)0, (pl_clock_wall_us() - head.at_us) / 1000);
     return 0;

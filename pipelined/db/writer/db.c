@@ -31,6 +31,7 @@ struct pending {
     pl_tx_fn fn;
     pl_tx_done done;
     void *arg;
+    int64_t at_ms; /* monotonic; when it was submitted */
     int result;
     struct pl_err err;
 };
@@ -72,13 +73,14 @@ struct pl_db {
     bool synchronous;        /* the writer's COMMIT syncs to the disk */
     struct pl_log_head head; /* last log object; writer thread only */
     struct pl_recover_report recovered;
-    _Atomic uint64_t seq;
+    _Atomic uint64_t seq, checkpoint;
     uint64_t events_made;
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     struct pending *first, *last;
     size_t queued;
+    int64_t running_ms; /* when the oldest transaction of the running group was submitted; 0 = none runs */
     bool stopping;
     atomic_bool broken; /* give_up was called: all transactions fail */
     pthread_t thread;
@@ -120,6 +122,24 @@ uint64_t pl_db_epoch(const struct pl_db *db)
 uint64_t pl_db_log_seq(struct pl_db *db)
 {
     return db->seq;
+}
+
+void pl_db_note_checkpoint(struct pl_db *db, uint64_t seq)
+{
+    db->checkpoint = seq;
+}
+
+void pl_db_get_lag(struct pl_db *db, struct pl_db_lag *ret)
+{
+    int64_t oldest_ms;
+
+    pthread_mutex_lock(&db->mutex);
+    oldest_ms = db->running_ms ? db->running_ms : db->first ? db->first->at_ms : 0;
+    ret->queued = db->queued;
+    pthread_mutex_unlock(&db->mutex);
+    ret->oldest_ms = oldest_ms ? pl_clock_mono_ms() - oldest_ms : 0;
+    ret->seq = db->seq;
+    ret->checkpoint = db->checkpoint;
 }
 
 struct pl_conn *pl_tx_conn(struct pl_tx *tx)
@@ -510,6 +530,7 @@ static struct pending *take_group(struct pl_db *db)
         db->last = NULL;
     p->next = NULL;
     db->queued -= n;
+    db->running_ms = group->at_ms;
     return group;
 }
 
@@ -537,6 +558,7 @@ static void *writer_main(void *arg)
     pl_lock_order_take(PL_LOCK_DB_WRITER);
     for (;;) {
         pthread_mutex_lock(&db->mutex);
+        db->running_ms = 0;
         while (!db->first && !db->stopping)
             pthread_cond_wait(&db->wake, &db->mutex);
         if (!db->first) {
@@ -558,7 +580,7 @@ int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_do
 
     if (!p)
         return pl_err_nomem(err);
-    *p = (struct pending){.class = class, .fn = fn, .done = done, .arg = arg};
+    *p = (struct pending){.class = class, .fn = fn, .done = done, .arg = arg, .at_ms = pl_clock_mono_ms()};
     pthread_mutex_lock(&db->mutex);
     if (db->stopping) {
         r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
@@ -577,53 +599,6 @@ int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_do
     pthread_mutex_unlock(&db->mutex);
     free(p);
     return r;
-}
-
-struct waiter {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    pl_tx_fn fn;
-    void *arg;
-    bool done;
-    int result;
-    struct pl_err err;
-};
-
-static int waiter_run(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    struct waiter *w = arg;
-
-    return w->fn(tx, w->arg, err);
-}
-
-static void waiter_done(void *arg, int r, const struct pl_err *err)
-{
-    struct waiter *w = arg;
-
-    pthread_mutex_lock(&w->mutex);
-    w->result = r;
-    w->err = *err;
-    w->done = true;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mutex);
-}
-
-int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, struct pl_err *err)
-{
-    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .fn = fn, .arg = arg};
-    int r = pl_db_submit(db, class, waiter_run, waiter_done, &w, err);
-
-    if (r < 0)
-        return r;
-    pl_lock_order_take(PL_LOCK_DB_WRITER);
-    pl_lock_order_give(PL_LOCK_DB_WRITER);
-    pthread_mutex_lock(&w.mutex);
-    while (!w.done)
-        pthread_cond_wait(&w.cond, &w.mutex);
-    pthread_mutex_unlock(&w.mutex);
-    if (w.result < 0 && err)
-        *err = w.err;
-    return w.result;
 }
 
 struct pl_conn *pl_db_reader(struct pl_db *db)

@@ -81,6 +81,17 @@ uint64_t pl_db_epoch(const struct pl_db *db);
 /* Returns the number of the last applied log object. Any thread. */
 uint64_t pl_db_log_seq(struct pl_db *db);
 
+/* How far durable state is behind what was submitted. */
+struct pl_db_lag {
+    size_t queued;            /* transactions that wait for the writer */
+    int64_t oldest_ms;        /* age of the oldest transaction that has not ended; 0 = there is none */
+    uint64_t seq, checkpoint; /* last applied log object; the one up to which the newest checkpoint goes, 0 = none */
+};
+/* Any thread. */
+void pl_db_get_lag(struct pl_db *db, struct pl_db_lag *ret);
+/* Notes, for pl_db_get_lag, that a checkpoint goes up to log object `seq`. Any thread. */
+void pl_db_note_checkpoint(struct pl_db *db, uint64_t seq);
+
 /* The body of a transaction. Runs on the writer thread; a negative return rolls back this transaction alone. */
 typedef int (*pl_tx_fn)(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Called exactly once on the writer thread: with 0 when the transaction is durable, else with its error. It must

@@ -16,6 +16,7 @@
  *   sql          one SQLite connection with prepared statements
  *
  * Inside:
+ *   db_run       runs a transaction for a waiting thread
  *   clock_trust  the time that deletions may rely on
  *   log_apply    applies one log record to the database
  *   log_epoch    fences an earlier daemon by an epoch record */
