@@ -14,7 +14,7 @@ static const struct pl_permission_rule rules[PL_VERBS] = {
 #undef VERB_RULE
 };
 
-static const char *const role_names[] = {"none", "reader", "writer", "admin"};
+static const char *const role_names[] = {"none", "metrics", "reader", "writer", "admin"};
 
 const struct pl_permission_rule *pl_permission_rule(enum pl_verb verb)
 {
@@ -51,13 +51,14 @@ const char *pl_role_name(enum pl_role role)
 
 int pl_role_parse(const char *text, enum pl_role *ret, struct pl_err *err)
 {
-    for (enum pl_role role = PL_ROLE_READER; role <= PL_ROLE_ADMIN; role++) {
+    for (enum pl_role role = PL_ROLE_METRICS; role <= PL_ROLE_ADMIN; role++) {
         if (pl_streq(text, role_names[role])) {
             *ret = role;
             return 0;
         }
     }
-    return pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.60s\" is not a role; accepted: reader, writer, admin", text),
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL, "\"%.60s\" is not a role; accepted: reader, writer, admin, metrics", text),
                         "role");
 }
 
@@ -261,6 +262,12 @@ bool pl_principal_has(const struct pl_principal *p, enum pl_role role)
     return false;
 }
 
+/* True if the principal has the role METRICS and no higher one anywhere. */
+static bool only_watches(const struct pl_principal *p)
+{
+    return pl_principal_has(p, PL_ROLE_METRICS) && !pl_principal_has(p, PL_ROLE_READER);
+}
+
 static bool worker_may(const struct pl_principal *p, const struct pl_permission_rule *rule, const char *project)
 {
     if (atomic_load(&p->exchanged) && rule != pl_permission_rule(PL_VERB_ATTACH))
@@ -284,7 +291,9 @@ bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const cha
         return false;
     if (p->kind == PL_PRINCIPAL_WORKER)
         return worker_may(p, rule, project);
-    return rule->over == PL_PERMISSION_SCOPE_SELF || pl_principal_role(p, rule->over, project, repo) >= rule->least;
+    if (rule->over == PL_PERMISSION_SCOPE_SELF)
+        return !only_watches(p);
+    return pl_principal_role(p, rule->over, project, repo) >= rule->least;
 }
 
 /* Makes the error of a refusal: who, which verb, which scope, which role is needed, and how to get it. */
@@ -304,6 +313,8 @@ static int forbid(const struct pl_principal *p, const struct pl_permission_rule 
         return pl_err_set(err, PL_EFORBIDDEN, "a worker's token does not allow \"%s\"%s%s", rule->name,
                           rule->worker == PL_WORKER_OWN ? " outside project " : "",
                           rule->worker == PL_WORKER_OWN ? p->project : "");
+    if (rule->over == PL_PERMISSION_SCOPE_SELF)
+        return pl_err_set(err, PL_EFORBIDDEN, "%s has only the role metrics, which reads /metrics and nothing else", p->name);
     r = pl_err_set(err, PL_EFORBIDDEN, "\"%s\" needs the role %s over %s, but %s has the role %s there", rule->name,
                    pl_role_name(rule->least), where, p->name, pl_role_name(pl_principal_role(p, rule->over, project, repo)));
     return pl_err_hint(err, r, "An admin can grant it: pipelinectl update user %s --role %s%s%s", p->name,

@@ -25,7 +25,9 @@
 /* Flag used with PL_ACCESS_ASKS: before the body is read, refuse a caller who lacks the verb's role over every scope. */
 #define PL_ACCESS_SOMEWHERE 0x200u
 
-enum pl_role { PL_ROLE_NONE, PL_ROLE_READER, PL_ROLE_WRITER, PL_ROLE_ADMIN };
+/* Each role may do what the lower ones may. A principal whose only role is METRICS reads /metrics and nothing else,
+ * not even what other users may do without any role. */
+enum pl_role { PL_ROLE_NONE, PL_ROLE_METRICS, PL_ROLE_READER, PL_ROLE_WRITER, PL_ROLE_ADMIN };
 
 /* Object of a verb; it determines which grants count. */
 enum pl_permission_scope {
@@ -49,6 +51,7 @@ enum pl_worker_permission {
     X(OPEN, "open", NOTHING, NONE, ALWAYS, "liveness, the files of the web page, a login link, signed webhooks")                 \
     X(LIST, "look", SELF, NONE, NEVER, "lists, and views across repos: they show only what the caller may read")                 \
     X(STATUS, "status", SELF, NONE, ALWAYS, "the daemon's version and figures")                                                  \
+    X(METRICS, "metrics", ALL, METRICS, NEVER, "the daemon's figures for a monitoring system: `GET /metrics`")                   \
     X(READ_PIPELINES, "survey", MEMBER, READER, NEVER, "a project's pipelines, as specified")                                    \
     X(READ, "read", REPO, READER, NEVER, "a repo's branches, commits and files; a stage's jobs, logs and metrics")               \
     X(WRITE, "write", REPO, WRITER, NEVER, "put, commit, branch; rerun and stop a stage")                                        \
@@ -85,9 +88,9 @@ struct pl_buf;
 PL_MUST_CHECK
 int pl_verb_markdown(struct pl_buf *out, struct pl_err *err);
 
-/* Returns "none", "reader", "writer" or "admin"; a static string. */
+/* Returns "none", "metrics", "reader", "writer" or "admin"; a static string. */
 const char *pl_role_name(enum pl_role role);
-/* Parses "reader", "writer" or "admin"; "none" is not accepted. Returns PL_EINVAL with the error field "role" and a message
+/* Parses "metrics", "reader", "writer" or "admin"; "none" is not accepted. Returns PL_EINVAL with the error field "role" and a message
  * that lists the accepted roles. */
 PL_MUST_CHECK
 int pl_role_parse(const char *text, enum pl_role *ret, struct pl_err *err);

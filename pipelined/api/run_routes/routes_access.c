@@ -129,12 +129,17 @@ static int read_roles(const struct pl_http_request *req, const json_t *roles, js
         enum pl_role parsed;
 
         if (!role)
-            return pl_err_field(err,
-                                pl_err_set(err, PL_EINVAL, "roles[%zu] has no role; accepted: reader, writer, admin, none", i),
-                                "role");
+            return pl_err_field(
+                err, pl_err_set(err, PL_EINVAL, "roles[%zu] has no role; accepted: reader, writer, admin, metrics, none", i),
+                "role");
         scope = scope ? scope : "";
         r = pl_streq(role, "none") ? 0 : pl_role_parse(role, &parsed, err);
         r = r < 0 ? r : pl_scope_check(scope, err);
+        if (r == 0 && pl_streq(role, "metrics") && *scope)
+            r = pl_err_field(err,
+                             pl_err_set(err, PL_EINVAL,
+                                        "the role metrics over \"%s\": it holds over everything, so leave the scope out", scope),
+                             "scope");
         if (r < 0)
             return r;
         snprintf(project, sizeof project, "%.*s", (int)strcspn(scope, "/"), scope);
@@ -259,6 +264,13 @@ static int check_limit(const struct pl_http_request *req, struct wanted *w, stru
     struct pl_grant wanted = {0};
     int r = pl_role_parse(w->args.role, &wanted.role, err);
 
+    if (r == 0 && wanted.role == PL_ROLE_METRICS) /* a user's role, not a limit: tables and log know three limits */
+        r = pl_err_field(
+            err,
+            pl_err_set(err, PL_EINVAL,
+                       "role: the limit \"metrics\" is not accepted; accepted: reader, writer, admin; a token of a user "
+                       "whose only role is metrics reads only /metrics"),
+            "role");
     r = r < 0 ? r : pl_scope_check(w->args.scope, err);
     if (who->expires_us && (!w->args.expires_us || w->args.expires_us > who->expires_us))
         w->args.expires_us = who->expires_us;

@@ -192,7 +192,7 @@ static int list_audit(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option role_options[] = {
-    {"role", 0, "ROLE", "reader, writer or admin; none removes the role"},
+    {"role", 0, "ROLE", "reader, writer, admin or metrics; none removes the role"},
     {"over", 0, "SCOPE", "where the role applies: PROJECT or PROJECT/REPO, may be repeated (else everywhere)"},
     {0}};
 static const struct pl_option token_options[] = {PL_CLI_CREDENTIAL_OPTIONS, {0}};

@@ -61,15 +61,15 @@ static struct pl_principal *make(const char *text)
 }
 
 /* Of the project "here" and its repo "data", in the order of the table: a letter a verb, '-' where it is refused. */
-#define EVERY "OLSvRWDfsdgoap"
+#define EVERY "OLSmvRWDfsdgoap"
 
 static char letter_of(enum pl_verb verb)
 {
     static const char letters[] = {
-        [PL_VERB_OPEN] = 'O',   [PL_VERB_LIST] = 'L',   [PL_VERB_STATUS] = 'S',         [PL_VERB_READ_PIPELINES] = 'v',
-        [PL_VERB_READ] = 'R',   [PL_VERB_WRITE] = 'W',  [PL_VERB_REMOVE] = 'D',         [PL_VERB_FETCH] = 'f',
-        [PL_VERB_STORE] = 's',  [PL_VERB_DEFINE] = 'd', [PL_VERB_DELETE_PROJECT] = 'g', [PL_VERB_OPERATE] = 'o',
-        [PL_VERB_ATTACH] = 'a', [PL_VERB_WORK] = 'p'};
+        [PL_VERB_OPEN] = 'O',           [PL_VERB_LIST] = 'L',   [PL_VERB_STATUS] = 'S', [PL_VERB_METRICS] = 'm',
+        [PL_VERB_READ_PIPELINES] = 'v', [PL_VERB_READ] = 'R',   [PL_VERB_WRITE] = 'W',  [PL_VERB_REMOVE] = 'D',
+        [PL_VERB_FETCH] = 'f',          [PL_VERB_STORE] = 's',  [PL_VERB_DEFINE] = 'd', [PL_VERB_DELETE_PROJECT] = 'g',
+        [PL_VERB_OPERATE] = 'o',        [PL_VERB_ATTACH] = 'a', [PL_VERB_WORK] = 'p'};
 
     return letters[verb];
 }
@@ -79,36 +79,40 @@ static void a_role_allows_what_the_table_says(void **state)
     static const struct {
         const char *who, *may;
     } rows[] = {
-        {"nobody", "O-------------"},
-        {"", "OLS-----------"},
+        {"nobody", "O--------------"},
+        {"", "OLS------------"},
         {"daemon", EVERY},
         {"*=admin", EVERY},
-        {"*=writer", "OLSvRW-fsd----"},
-        {"*=reader", "OLSvR--f------"},
-        {"here=admin", "OLSvRWDfsdg---"},
-        {"here=writer", "OLSvRW-fsd----"},
-        {"here=reader", "OLSvR--f------"},
-        {"here/data=admin", "OLSvRWDfs-----"},
-        {"here/data=writer", "OLSvRW-fs-----"},
-        {"here/data=reader", "OLSvR--f------"},
-        {"here/other=writer", "OLSv---fs-----"},
-        {"there=admin", "OLS-----------"},
-        {"her=admin", "OLS-----------"},
-        {"here2=admin", "OLS-----------"},
-        {"here/dat=admin", "OLSv---fs-----"},
-        {"*=reader here/data=writer", "OLSvRW-fs-----"},
-        {"worker", "O-S----fs---ap"},
-        {"gone worker", "O-----------ap"},
-        {"exchanged worker", "O-----------a-"},
+        {"*=writer", "OLSmvRW-fsd----"},
+        {"*=reader", "OLSmvR--f------"},
+        {"here=admin", "OLS-vRWDfsdg---"},
+        {"here=writer", "OLS-vRW-fsd----"},
+        {"here=reader", "OLS-vR--f------"},
+        {"here/data=admin", "OLS-vRWDfs-----"},
+        {"here/data=writer", "OLS-vRW-fs-----"},
+        {"here/data=reader", "OLS-vR--f------"},
+        {"here/other=writer", "OLS-v---fs-----"},
+        {"there=admin", "OLS------------"},
+        {"her=admin", "OLS------------"},
+        {"here2=admin", "OLS------------"},
+        {"here/dat=admin", "OLS-v---fs-----"},
+        {"*=reader here/data=writer", "OLSmvRW-fs-----"},
+        {"*=metrics", "O--m-----------"},
+        {"here=metrics", "O--------------"}, /* as a token's limit leaves it */
+        {"*=metrics here=reader", "OLSmvR--f------"},
+        {"*=metrics | *=reader", "O--m-----------"},
+        {"worker", "O-S-----fs---ap"},
+        {"gone worker", "O------------ap"},
+        {"exchanged worker", "O------------a-"},
         /* a token takes away, never adds */
-        {"*=admin | *=reader", "OLSvR--f------"},
-        {"*=admin | here=writer", "OLSvRW-fsd----"},
-        {"*=admin | here/data=admin", "OLSvRWDfs-----"},
-        {"*=admin | there=admin", "OLS-----------"},
-        {"*=reader | here=admin", "OLSvR--f------"},
-        {"here/data=writer | here=reader", "OLSvR--f------"},
-        {"here/data=writer | there=admin", "OLS-----------"},
-        {"here/data=writer here/other=admin | here/data=admin", "OLSvRW-fs-----"},
+        {"*=admin | *=reader", "OLSmvR--f------"},
+        {"*=admin | here=writer", "OLS-vRW-fsd----"},
+        {"*=admin | here/data=admin", "OLS-vRWDfs-----"},
+        {"*=admin | there=admin", "OLS------------"},
+        {"*=reader | here=admin", "OLS-vR--f------"},
+        {"here/data=writer | here=reader", "OLS-vR--f------"},
+        {"here/data=writer | there=admin", "OLS------------"},
+        {"here/data=writer here/other=admin | here/data=admin", "OLS-vRW-fs-----"},
     };
 
     (void)state;
@@ -153,6 +157,11 @@ static void a_refusal_says_what_it_takes(void **state)
     assert_string_equal(err.hint, "An admin can grant it: pipelinectl update user bob --role writer --over here");
     assert_int_equal(pl_principal_check(p, PL_VERB_OPERATE, NULL, NULL, &err), PL_EFORBIDDEN);
     assert_string_equal(err.hint, "An admin can grant it: pipelinectl update user bob --role admin");
+    pl_principal_unref(p);
+    p = person("*=metrics");
+    assert_int_equal(pl_principal_check(p, PL_VERB_STATUS, NULL, NULL, &err), PL_EFORBIDDEN);
+    assert_string_equal(err.msg, "bob has only the role metrics, which reads /metrics and nothing else");
+    assert_int_equal(pl_principal_check(p, PL_VERB_READ, "here", "data", &err), PL_EFORBIDDEN);
     assert_int_equal(pl_principal_check(NULL, PL_VERB_READ, "here", "data", &err), PL_EAUTH);
     pl_principal_unref(p);
 }
