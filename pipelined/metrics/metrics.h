@@ -1,0 +1,15 @@
+/* metrics: Figures for a monitoring system, as OpenMetrics text. Pure.
+ *
+ * In:      Numbers that other rooms count.
+ * Out:     The text of GET /metrics.
+ * Uses:    storage/base
+ * Threads: Any; each struct has one user at a time.
+ *
+ * Headers for other rooms:
+ *   metric_list     names, types, units, labels and meanings of all metrics
+ *   metric_text     writes samples as OpenMetrics text, or as the older Prometheus text
+ *   stage_activity  counts what stages did, for a bounded number of stages and the rest
+ *
+ * These metrics are about the daemon and its work. The lines that a command writes to metrics.jsonl are data of
+ * a job: `pipelinectl metrics` and GET /api/v1/metrics/{project}/{stage} show those. */
+#pragma once
