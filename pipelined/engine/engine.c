@@ -138,6 +138,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         pl_engine_job_changed(j);
         return;
     }
+    pl_engine_count_end(j);
     if (j->over) { /* the end of a successful job was written together with its commit */
         pl_engine_job_ended(j);
     } else {
@@ -304,9 +305,6 @@ void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void 
 struct call {
     struct pl_engine *engine;
     void (*fn)(struct call *c);
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    bool done;
     const char *run, *project, *stage, *why;
     const struct pl_stage *def;
     bool gpu;
@@ -318,33 +316,20 @@ struct call {
     struct pl_err err;
 };
 
-static void call_run(void *arg)
+static void run_call(void *arg)
 {
     struct call *c = arg;
 
     c->fn(c);
-    pthread_mutex_lock(&c->mutex);
-    c->done = true;
-    pthread_cond_signal(&c->cond);
-    pthread_mutex_unlock(&c->mutex);
 }
 
 static int call(struct call *c, struct pl_err *err)
 {
-    if (c->engine->hung_up) /* the loop may have stopped, so the call would never run */
-        return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->cond, NULL);
-    pl_engine_post(c->engine, "engine.call", call_run, c);
-    pthread_mutex_lock(&c->mutex);
-    while (!c->done)
-        pthread_cond_wait(&c->cond, &c->mutex);
-    pthread_mutex_unlock(&c->mutex);
-    pthread_mutex_destroy(&c->mutex);
-    pthread_cond_destroy(&c->cond);
-    if (c->result < 0 && err)
+    int r = pl_engine_call(c->engine, run_call, c, err);
+
+    if (r == 0 && c->result < 0 && err)
         *err = c->err;
-    return c->result;
+    return r < 0 ? r : c->result;
 }
 
 static void do_stop(struct call *c)
@@ -677,6 +662,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .check_stages = ops_check_stages,
                                              .live = ops_live,
                                              .job_live = ops_job_live,
+                                             .metrics = pl_engine_metrics,
                                              .secrets = ops_secrets,
                                              .container_log = ops_container_log,
                                              .worker = pl_engine_worker_principal};

@@ -2,14 +2,16 @@
  *
  * In:      Runs from the database, requests of agents, exits from the executor.
  * Out:     Transactions, leases, starts and stops of workers.
- * Uses:    db/{gc, pipelines, stage_log, tx, writer}, exec, merge, plan, policy, sched, text, net/{agent_protocol, loop,
- *          server}, storage/{base, pack, store, system, tree, tree_edit}, storage/dataset/commit
+ * Uses:    db/{gc, pipelines, stage_log, tx, writer}, exec, merge, metrics, plan, policy, sched, text,
+ *          net/{agent_protocol, loop, server}, storage/{base, pack, store, system, tree, tree_edit}, storage/dataset/commit
  * Threads: The event loop; plans and merges on the pool.
  *
  * Inside:
  *   completion         ends of jobs and runs, written in order
  *   datum_checkpoints  checkpoints of datums by datum key
+ *   engine_call        runs a function on the loop for a waiting thread
  *   engine_internal    state shared by the engine's files
+ *   engine_metrics     figures for /metrics
  *   engine_restore     restores jobs and workers after a start
  *   engine_stages      loads stages from the database
  *   job_attempts       attempts and losses of unfinished jobs
@@ -51,6 +53,7 @@
 #include "storage/store/project_stores.h"
 
 struct pl_engine;
+struct pl_metric_text;
 struct pl_spec;
 
 /* Calls that the API makes into the running engine. `self` is the engine. */
@@ -80,6 +83,10 @@ struct pl_engine_ops {
      * "device"?}; NULL if the scheduler does not have the job. Blocks: call it on the pool, without holding a
      * database reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
+    /* Writes the metrics of jobs, datums, tasks, workers, stages and the cluster, from PL_METRIC_RUNS on
+     * (metrics/metric_list.h). PL_ESTOPPING, PL_ENOMEM. Blocks: call it on the pool, without holding a database
+     * reader. */
+    int (*metrics)(void *self, struct pl_metric_text *t, struct pl_err *err);
     /* Stores, lists, reads or removes secrets of a project (policy/project_secret.h). `ret` may be NULL if the
      * operation has no result. Blocks: call it on the pool, without holding a database reader. */
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);

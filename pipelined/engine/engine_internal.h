@@ -7,6 +7,7 @@
 #include "pipelined/engine/engine.h"
 #include "pipelined/engine/worker_tokens.h"
 #include "pipelined/merge/merge_incremental.h"
+#include "pipelined/metrics/stage_activity.h"
 #include "pipelined/plan/datum_table.h"
 #include "pipelined/plan/plan.h"
 #include "pipelined/sched/sched.h"
@@ -202,6 +203,13 @@ struct pl_ending;    /* completion.c */
 struct pl_later;     /* retry_queue.c */
 struct pl_reshaping; /* engine_stages.c */
 
+/* What was counted since the start, for /metrics (engine_metrics.c). Loop. */
+struct pl_engine_count {
+    uint64_t jobs_ended[PL_SCHED_STATES];
+    struct pl_stage_work work; /* of all stages */
+    struct pl_stage_activity stages;
+};
+
 struct pl_engine {
     struct pl_engine_config config;
     struct pl_executor *executor;
@@ -237,6 +245,7 @@ struct pl_engine {
     struct pl_reshaping *reshaping;
     /* the settings changed during the pass `reshaping`: another pass must follow it */
     bool reshape_again;
+    struct pl_engine_count count;
     bool started, restoring;
     _Atomic bool failed; /* the engine makes no more decisions */
     /* requests of workers are no longer kept open, and API calls no longer use the loop */
@@ -254,6 +263,10 @@ int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err
 /* Stops the engine because it cannot continue correctly, most often for lack of memory: it decides nothing
  * more, and the daemon ends. The next start of the daemon resumes the work. Loop. */
 void pl_engine_fail(struct pl_engine *e, const char *what);
+/* Runs fn(arg) on the loop and waits for its end. PL_ESTOPPING: it was not called. Pool, without holding a
+ * database reader. */
+PL_MUST_CHECK
+int pl_engine_call(struct pl_engine *e, pl_loop_fn fn, void *arg, struct pl_err *err);
 /* Posts fn(arg) to the loop; it never runs within this call. Any thread. */
 void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg);
 struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id);
@@ -264,6 +277,17 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
                       struct pl_ejob **ret, struct pl_err *err);
 /* Removes the job from the engine's maps. Work in progress holds its own reference to it. */
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
+
+/* ---- engine_metrics.c: figures for /metrics ---- */
+/* Counts a job that reached a final state, one that was planned with its reused results, and the result of one
+ * datum: `before` are the job's totals without it. Loop. */
+void pl_engine_count_end(const struct pl_ejob *j);
+void pl_engine_count_reused(const struct pl_ejob *j);
+void pl_engine_count_datum(const struct pl_ejob *j, const struct pl_etotals *before, enum pl_sched_verdict verdict);
+/* Implements pl_engine_ops.metrics. */
+struct pl_metric_text;
+PL_MUST_CHECK
+int pl_engine_metrics(void *self, struct pl_metric_text *t, struct pl_err *err);
 
 /* ---- job_save.c: rows of unfinished jobs ---- */
 /* Writes the job's row to the database soon. Several changes may share one write. */

@@ -445,8 +445,10 @@ static void write_plan(void *arg)
 {
     struct planning *p = arg;
 
-    if (p->result >= 0)
+    if (p->result >= 0) {
         pl_job_planned(p->job);
+        pl_engine_count_reused(p->job);
+    }
     if (p->result >= 0 && !p->job->over) {
         pl_engine_job_args(p->job, &p->args);
         pl_engine_submit(p->job->engine, PL_TX_UNLOGGED, row_tx, row_written, p);

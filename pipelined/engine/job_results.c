@@ -195,6 +195,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     struct pl_eworker *w = p->worker;
     uint32_t index = (uint32_t)num(row, "index");
     size_t datum = j->rows[index];
+    const struct pl_etotals before = j->totals;
     char key[PL_HASH_HEX + 1];
     struct pl_err err = {0};
 
@@ -206,6 +207,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     if (p->gpu && !json_object_get(row, "gpu"))
         json_object_set_new(row, "gpu", json_deep_copy(p->gpu));
     pl_totals_add(&j->totals, row);
+    pl_engine_count_datum(j, &before, verdict);
     j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)num(json_object_get(row, "bytes"), "in"));
     keep_attempt(j, w, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;

@@ -60,6 +60,12 @@ struct pl_executor_capacity {
     uint32_t gpu_offered;
 };
 
+/* Requests to the cluster's API server since the start, and those that wait or run now. */
+struct pl_executor_calls {
+    uint64_t requests, retries, throttled; /* throttled: replies with status 429 */
+    size_t waiting, running;
+};
+
 /* How a worker ended. */
 struct pl_executor_end {
     const char *text; /* reason as text: "exit code 1", "killed by signal 9" */
@@ -183,6 +189,8 @@ struct pl_executor_ops {
     /* Returns which resource limits this machine enforces: {"held", "not_held": names of cgroup controllers
      * as text, "folder"?, "why"?, "remedy"?}, a new reference. NULL: the cluster enforces the limits. */
     json_t *(*limits)(struct pl_executor *x);
+    /* Counts the requests to the cluster. NULL: there is no cluster. */
+    void (*calls)(struct pl_executor *x, struct pl_executor_calls *ret);
     /* Reports how the worker's GPUs were used since the last call for this worker, measured from outside the
      * worker: mean utilisation in per cent, and the peak of their used memory in bytes. Returns false if
      * nothing is known. NULL: workers measure the use themselves. */

@@ -386,6 +386,18 @@ static json_t *kube_gpus(struct pl_executor *x)
                      "not_measured", k->away);
 }
 
+static void kube_calls(struct pl_executor *x, struct pl_executor_calls *ret)
+{
+    struct pl_kube_client_view view;
+
+    pl_kube_client_look(((struct kube *)x)->client, &view);
+    *ret = (struct pl_executor_calls){.requests = view.requests,
+                                      .retries = view.retries,
+                                      .throttled = view.throttled,
+                                      .waiting = view.waiting,
+                                      .running = view.running};
+}
+
 static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisation, int64_t *ret_mem_peak_bytes)
 {
     const struct kube *k = (struct kube *)x;
@@ -460,6 +472,7 @@ static const struct pl_executor_ops ops = {
     .pod_name = kube_pod_name,
     .device = kube_device,
     .gpus = kube_gpus,
+    .calls = kube_calls,
     .gpu_use = kube_gpu_use,
     .shutdown = kube_shutdown,
     .destroy = kube_destroy,
