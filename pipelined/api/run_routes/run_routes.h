@@ -2,8 +2,8 @@
  *
  * In:      Requests.
  * Out:     JSON and streams.
- * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, notify, plan, source, spec, text,
- *          storage/{base, system, tree}
+ * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, metrics, notify, plan, source,
+ *          spec, text, storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
  * Inside:
@@ -15,6 +15,7 @@
  *   routes_gc         garbage collection
  *   routes_hooks      webhooks of servers of repositories
  *   routes_logs       logs of stages and containers
+ *   routes_metrics    figures for a monitoring system
  *   routes_notify     notification rules
  *   routes_pipelines  pipelines
  *   routes_retention  what retention rules drop

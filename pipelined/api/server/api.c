@@ -8,6 +8,7 @@
 #include "pipelined/api/transfer/upload_verify.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/alloc_failure.h"
+#include "storage/base/clock.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 
@@ -388,6 +389,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     if (!a)
         return pl_err_nomem(err);
     pthread_rwlock_init(&a->secrets, NULL);
+    a->started_us = pl_clock_wall_us();
     r = copy_config(a, config, err);
     take_services(a);
     r = r < 0 ? r : make_tmp(a, err);
