@@ -541,3 +541,24 @@ def test_bodies_of_the_api_are_checked(daemon, receiver):
         with pytest.raises(HttpError) as refused:
             daemon.post("/notifications", {**good, **change})
         assert refused.value.status in (400, 404, 422), refused.value
+
+
+def test_changes_of_one_rule_at_the_same_time_are_all_kept(daemon):
+    """Each thread changes a field that no other changes: it finds what it set."""
+    daemon.post("/notifications", {"name": "n", "settings": {"on": ["commit"], "url": "http://127.0.0.1:1/0", "repo": "r0"}})
+    lost = []
+
+    def change(field, values):
+        for value in values:
+            daemon.http("PATCH", "/api/v1/notifications/n", {"settings": {field: value}})
+            found = daemon.get("/notifications/n")[field]
+            if found != value:
+                lost.append((field, value, found))
+
+    threads = [threading.Thread(target=change, args=args) for args in (
+        ("url", [f"http://127.0.0.1:1/{i}" for i in range(100)]), ("repo", [f"r{i}" for i in range(100)]), ("on", [["commit"], ["commit.finished"]] * 50))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not lost

@@ -146,17 +146,37 @@ static int create_rule(struct pl_api *a, struct pl_http_request *req, json_t **r
     return *ret ? 201 : pl_err_nomem(err);
 }
 
+/* A change of a rule, for merge_settings. */
+struct change {
+    struct pl_api *api;
+    const struct pl_http_request *req;
+};
+
+/* Implements pl_notify_args.merge. */
+static int merge_settings(void *self, const json_t *given, const json_t *before, json_t **ret, struct pl_err *err)
+{
+    const struct change *change = self;
+    _cleanup_(json_decrefp) json_t *settings = NULL;
+    int r = pl_notify_check(change->api->config.notify, given, before, &settings, err);
+
+    r = r < 0 ? r : check_wide(change->req, settings, err);
+    if (r == 0)
+        *ret = TAKE_PTR(settings);
+    return r;
+}
+
 static int update_rule(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *body = NULL, *settings = NULL, *rule = NULL, *before = NULL;
-    struct pl_notify_args args = {.name = pl_http_param(req, "notification"), .update = true};
+    _cleanup_(json_decrefp) json_t *body = NULL, *rule = NULL;
+    struct change change = {.api = a, .req = req};
+    struct pl_notify_args args = {
+        .name = pl_http_param(req, "notification"), .update = true, .merge = merge_settings, .self = &change};
     json_t *given = NULL;
     int r = pl_api_body(req, &body, err, "{s:o}", "settings", &given);
 
-    r = r < 0 ? r : find_rule(a, req, PL_VERB_DEFINE, &rule, &before, NULL, err);
-    r = r < 0 ? r : pl_notify_check(a->config.notify, given, before, &settings, err);
-    r = r < 0 ? r : check_wide(req, settings, err);
-    args.spec = settings;
+    r = r < 0 ? r : find_rule(a, req, PL_VERB_DEFINE, &rule, NULL, NULL, err);
+    args.spec = given;
+    args.project = pl_json_str(rule, "project");
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_notify_set, &args, err);
     if (r < 0)
         return r;

@@ -13,18 +13,20 @@ static int no_rule(const char *name, struct pl_err *err)
     return pl_err_hint(err, r, "pipelinectl list notify");
 }
 
-/* Reads project and age of a rule. Returns 1, or 0 if there is none. */
-static int read_rule(struct pl_tx *tx, const char *name, char **ret_project, int64_t *ret_created_us, struct pl_err *err)
+/* Reads project, settings and age of a rule. Returns 1, or 0 if there is none. */
+static int read_rule(struct pl_tx *tx, const char *name, char **ret_project, json_t **ret_settings, int64_t *ret_created_us,
+                     struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT project, created_us FROM notify WHERE name = ?", "s", name);
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows, "SELECT project, created_us, spec FROM notify WHERE name = ?", "s", name);
 
     r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
     if (r <= 0)
         return r;
     *ret_project = strdup(pl_col_text(&rows, 0));
+    *ret_settings = pl_col_json(&rows, 2);
     *ret_created_us = pl_col_int(&rows, 1);
-    return *ret_project ? 1 : pl_err_nomem(err);
+    return *ret_project && *ret_settings ? 1 : pl_err_nomem(err);
 }
 
 static int check_new(struct pl_tx *tx, const struct pl_notify_args *a, struct pl_err *err)
@@ -54,24 +56,25 @@ static int begin_state(struct pl_tx *tx, const char *name, struct pl_err *err)
 int pl_tx_notify_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_notify_args *a = arg;
+    _cleanup_(json_decrefp) json_t *before = NULL, *merged = NULL;
     _cleanup_free_ char *project = NULL;
     int64_t created_us = pl_tx_now_us(tx);
     int r = pl_name_check("notification", a->name, err);
 
-    r = r < 0 ? r : read_rule(tx, a->name, &project, &created_us, err);
+    r = r < 0 ? r : read_rule(tx, a->name, &project, &before, &created_us, err);
     if (r < 0)
         return r;
-    if (r == 0 && a->update)
+    if (a->update && (r == 0 || strcmp(project, a->project) != 0))
         return no_rule(a->name, err);
     if (r > 0 && !a->update) {
         r = pl_err_set(err, PL_EEXISTS, "notification \"%s\" exists already", a->name);
         return pl_err_hint(err, r, "pipelinectl update notify %s changes it", a->name);
     }
-    r = a->update ? 0 : check_new(tx, a, err);
+    r = a->update ? a->merge(a->self, a->spec, before, &merged, err) : check_new(tx, a, err);
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_NOTIFY,
                            json_pack("{s:s, s:s, s:O, s:I}", "name", a->name, "project", project ? project : a->project, "spec",
-                                     a->spec, "at", (json_int_t)created_us),
+                                     a->update ? merged : a->spec, "at", (json_int_t)created_us),
                            err);
     r = r < 0 || a->update ? r : begin_state(tx, a->name, err);
     a->created_us = created_us;
@@ -81,9 +84,10 @@ int pl_tx_notify_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 int pl_tx_notify_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct pl_notify_args *a = arg;
+    _cleanup_(json_decrefp) json_t *settings = NULL;
     _cleanup_free_ char *project = NULL;
     int64_t created_us = 0;
-    int r = read_rule(tx, a->name, &project, &created_us, err);
+    int r = read_rule(tx, a->name, &project, &settings, &created_us, err);
 
     if (r <= 0)
         return r < 0 ? r : no_rule(a->name, err);

@@ -9,14 +9,19 @@
 #define PL_NOTIFY_EVENT_NAME_MAX 100u
 
 struct pl_notify_args {
-    const char *name, *project;
-    const json_t *spec; /* {on, url, format, secret, repo}, complete; borrowed */
-    bool update;        /* the rule exists; its project stays what it is */
+    const char *name;
+    const char *project; /* of an update: a rule of another project is not found */
+    const json_t *spec;  /* {on, url, format, secret, repo}, complete; of an update: the fields to change; borrowed */
+    bool update;         /* the rule exists */
+    /* Of an update: checks `spec`, and makes the complete settings of it and of those that the rule has. Called on the writer
+     * thread, within the transaction, so that no change that is made meanwhile is lost. */
+    int (*merge)(void *self, const json_t *spec, const json_t *before, json_t **ret, struct pl_err *err);
+    void *self;
     int64_t created_us; /* out: with `name`, tells a rule from an earlier one of the same name */
 };
 
 /* Creates a rule, which begins with the next event, or changes its settings. arg: struct pl_notify_args. PL_EEXISTS,
- * PL_ENOTFOUND, PL_ENAME, PL_ELIMIT (PL_NOTIFY_MAX). */
+ * PL_ENOTFOUND, PL_ENAME, PL_ELIMIT (PL_NOTIFY_MAX); errors of args.merge. */
 PL_MUST_CHECK
 int pl_tx_notify_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Deletes a rule; what it had not delivered is not delivered. arg: struct pl_notify_args. PL_ENOTFOUND. */
