@@ -406,6 +406,14 @@ def test_logs(pair):
     pair.fails(USAGE, "logs", "copy", "-f", "-n", "3")
 
 
+def test_logs_of_a_run_that_reused_all_results_say_so(pair):
+    pair("wait", "run", pair.push("hello", "g"))
+    run = pair.json("run", "pipeline", "p")["run"]
+    done = pair("logs", f"copy@{run}", "-f")
+    assert (done.out, done.err) == ("", f"stage copy ran no command in run {run[:8]}: 2 of 2 datums reused from earlier runs\n")
+    assert pair("logs", "copy@in@master").err == ""
+
+
 @pytest.mark.parametrize("end", ["", "exit 3\n"])
 def test_logs_are_followed_to_the_end(pair, gate, end):
     pair.write("code/run.sh", f"echo before\n{gate.wait}\necho after\n{end}")

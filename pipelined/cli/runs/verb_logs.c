@@ -13,6 +13,7 @@ struct logs {
     uint64_t tail;
     struct pl_buf kept; /* if `tail` is not 0: the last part of the text received so far */
     struct pl_show_text shown;
+    bool any; /* something was received */
 };
 
 /* Returns the offset at which the last `lines` lines of the text begin. */
@@ -33,6 +34,7 @@ static int take(void *self, const void *data, size_t n, struct pl_err *err)
     struct logs *l = self;
     size_t from;
 
+    l->any = l->any || n > 0;
     if (!l->tail)
         return pl_show_write(&l->shown, data, n, err);
     if (l->kept.len + n > TAIL_MAX_BYTES / 2) {
@@ -95,6 +97,25 @@ static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struc
     return r < 0 ? r : add_argument(url, "datum", pl_cli_value(c, "datum"), err);
 }
 
+/* Says on stderr why a job has printed nothing, if the reason is that results of earlier runs were reused. */
+static void explain_silence(struct pl_cli *c)
+{
+    _cleanup_(json_decrefp) json_t *found = NULL;
+    _cleanup_free_ char *path = NULL;
+    struct pl_cli_job job;
+    long long total;
+
+    if (pl_cli_value(c, "container") || pl_cli_value(c, "datum") || pl_cli_job_find(c, c->args[0], &job, NULL) < 0)
+        return;
+    path = pl_http_path_make("/api/v1/jobs/%s/%s/%s", job.project, job.stage, job.run);
+    if (!path || pl_cli_call(c, "GET", path, NULL, &found, NULL) < 0)
+        return;
+    total = pl_show_int_at(found, "datums.total");
+    if (total > 0 && pl_show_int_at(found, "datums.reused") == total)
+        fprintf(stderr, "stage %s ran no command in run %.8s: %lld of %lld datum%s reused from earlier runs\n", job.stage,
+                pl_show_text_at(found, "run"), total, total, total == 1 ? "" : "s");
+}
+
 static int logs(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf url = {0};
@@ -117,6 +138,8 @@ static int logs(struct pl_cli *c, struct pl_err *err)
         r = pl_show_write(&l.shown, l.kept.data + from, l.kept.len - from, err);
     }
     pl_buf_finish(&l.kept);
+    if (r == 0 && !l.any)
+        explain_silence(c);
     return r;
 }
 
