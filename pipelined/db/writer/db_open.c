@@ -177,6 +177,9 @@ static int check_position(struct pl_conn *c, struct pl_object_store *objects, st
 
 struct replay {
     struct pl_conn *conn;
+    bool tells;   /* an event is to say that records were replayed */
+    bool any;     /* the object has records other than that of an epoch */
+    int64_t told; /* id of the event; 0 = there is none yet */
 };
 
 static int replay_begin(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err)
@@ -185,6 +188,7 @@ static int replay_begin(void *self, uint64_t seq, uint64_t epoch, struct pl_err 
 
     (void)seq;
     (void)epoch;
+    p->any = false;
     return pl_sql_script(p->conn, "BEGIN IMMEDIATE", err);
 }
 
@@ -204,15 +208,31 @@ static int replay_record(void *self, const struct pl_log_record *record, uint64_
                           pl_record_name(record->kind), seq);
     }
     r = pl_apply_record(p->conn, record->kind, payload, seq, err);
+    p->any = p->any || record->kind != PL_RECORD_OPEN_EPOCH;
     json_decref(payload);
     return r;
+}
+
+/* Says by an event that events may be missing: those of the object's transactions were lost with the daemon, which died
+ * between the log object and the COMMIT. */
+static int tell_replayed(struct replay *p, uint64_t seq, struct pl_err *err)
+{
+    int r = pl_sql_exec(p->conn, err,
+                        "INSERT INTO event(id, at_us, type, data) VALUES (nullif(?1, 0), ?2, 'recovered',"
+                        " json_object('checkpoint', 0, 'log_seq', ?3)) ON CONFLICT(id) DO UPDATE SET data = excluded.data",
+                        "iii", p->told, pl_clock_wall_us(), (int64_t)seq);
+
+    if (r >= 0 && p->told == 0)
+        p->told = sqlite3_last_insert_rowid(p->conn->db);
+    return PL_MIN(r, 0);
 }
 
 static int replay_end(void *self, const struct pl_log_head *head, struct pl_err *err)
 {
     struct replay *p = self;
-    int r = pl_db_save_head(p->conn, head, err);
+    int r = p->tells && p->any ? tell_replayed(p, head->seq, err) : 0;
 
+    r = r < 0 ? r : pl_db_save_head(p->conn, head, err);
     return r < 0 ? r : pl_sql_script(p->conn, "COMMIT", err);
 }
 
@@ -310,14 +330,21 @@ int pl_db_upgrade(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     return r;
 }
 
+static int replay_log(struct replay *replay, struct pl_object_store *objects, uint64_t last, bool look_only,
+                      struct pl_log_head *head, struct pl_err *err)
+{
+    struct pl_log_sink sink = {replay, replay_begin, replay_record, replay_end, look_only};
+    int r = last > head->seq ? pl_log_replay_ahead(objects, head, last, &sink, err) : 0;
+
+    return r < 0 ? r : pl_log_replay(objects, head, &sink, err);
+}
+
 int pl_db_replay(struct pl_conn *c, struct pl_object_store *objects, uint64_t last, bool look_only, struct pl_log_head *head,
                  struct pl_err *err)
 {
     struct replay replay = {.conn = c};
-    struct pl_log_sink sink = {&replay, replay_begin, replay_record, replay_end, look_only};
-    int r = last > head->seq ? pl_log_replay_ahead(objects, head, last, &sink, err) : 0;
 
-    return r < 0 ? r : pl_log_replay(objects, head, &sink, err);
+    return replay_log(&replay, objects, last, look_only, head, err);
 }
 
 static bool has_bytes(const char *path)
@@ -369,6 +396,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
 {
     _cleanup_(pl_recover_report_finish) struct pl_recover_report report = {0};
     struct pl_log_head head = {0};
+    struct replay replay = {.tells = true};
     struct pl_store_marker marker;
     struct pl_conn *c = NULL;
     uint64_t last = 0;
@@ -383,7 +411,8 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
     /* check that the log has no gap, because the object that opens this start's epoch would be put into the
      * gap */
     r = r < 0 ? r : pl_log_complete(objects, head.seq, &last, err);
-    r = r < 0 ? r : pl_db_replay(c, objects, last, false, &head, err);
+    replay.conn = c;
+    r = r < 0 ? r : replay_log(&replay, objects, last, false, &head, err);
     if (r < 0) {
         pl_conn_close(c);
         return r;

@@ -17,6 +17,7 @@ int pl_db_lock(const char *dir, int *ret_fd, struct pl_err *err);
 
 /* Opens DIR/pipelined.db for writing, checks its version and log position, and replays the log after it. If the
  * folder has no database, it is rebuilt from the store (db_recover.h), or created empty when the store is empty.
+ * An event "recovered" says that records were replayed: the events of their transactions, which the log does not have, are lost.
  * `ret_head` is the log position after the replay; `ret_report` says what was recovered. PL_EFORMAT, PL_ELOG. */
 PL_MUST_CHECK
 int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_conn **ret, struct pl_log_head *ret_head,
