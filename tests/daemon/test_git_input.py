@@ -10,6 +10,8 @@ from conftest import HttpError, wait_until
 from source_kit import Repository
 from test_webhooks import SECRET, ask, secret_of
 
+CONFLICT = 4
+
 
 @pytest.fixture
 def git(tmp_path):
@@ -165,9 +167,28 @@ def test_an_input_from_a_source_uses_its_repository(daemon, git):
     sha = git.write("a.txt", "b").push()
     sync(daemon)
     assert commits(daemon)[0]["git"] == sha and repo_of(daemon)["git"]["source"] == "team"
-    daemon.ctl("delete", "source", "team")
+    daemon.ctl("delete", "source", "team", "--force")
     done = sync(daemon, ok=False)
     assert done.code and 'project "default" has no source "team" any more' in done.err
+
+
+def test_a_source_that_inputs_name_is_deleted_only_by_force(daemon, git):
+    stage = {"input": {"git": {"name": "docs", "source": "team"}}, "script": "true"}
+    git.write("pipelines/p.json", {"pipeline": "p", "stages": [{**stage, "name": "count"}]}).push()
+    daemon.ctl("create", "source", "team", "--git", git.bare, "--interval", "1h")
+    daemon.ctl("create", "source", "other", "--git", git.bare, "--interval", "1h", "--path", "none/*.json", ok=False)
+    other = daemon.project("other")
+    other.stages({"name": "far", "input": {"repo": "default/docs"}, "script": "true"})
+    daemon.ctl("delete", "source", "other")
+    refused = daemon.ctl("delete", "source", "team", ok=False)
+    assert refused.code == CONFLICT and ('source "team" is read by git input "docs" of stage "count" of pipeline "p", '
+                                         'input "docs" of stage "far" of pipeline "other/p": change or delete them first, or use --force') in refused.err, refused.err
+    daemon.http("DELETE", "/api/v1/pipelines/other/p")
+    daemon.pipeline({"pipeline": "many", "stages": [{**stage, "name": f"s{i}"} for i in range(9)]})
+    assert 'stage "s2" of pipeline "many" and 7 more: change' in daemon.ctl("delete", "source", "team", ok=False).err
+    assert daemon.get("/sources/team")["state"] == "following"
+    daemon.ctl("delete", "source", "team", "--force")
+    assert daemon.get("/sources")["sources"] == []
 
 
 def test_a_branch_that_goes_and_comes_back(daemon, git):

@@ -257,7 +257,7 @@ static int show_comparison(struct pl_api *a, struct pl_http_request *req, json_t
 
 static int delete_source(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    struct pl_source_args args = {.name = pl_http_param(req, "source")};
+    struct pl_source_args args = {.name = pl_http_param(req, "source"), .force = pl_http_query_flag(req, "force")};
     _cleanup_(json_decrefp) json_t *source = NULL;
     int r = find_source(a, req, PL_VERB_DEFINE, &source, err);
 
@@ -377,7 +377,9 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_DEFINE,
      .asks = true,
      .somewhere = true,
-     .summary = "Stops following the repository. Its pipelines stay and are set by hand from then on.",
+     .summary = "Stops following the repository. Its pipelines stay and are set by hand from then on. Refused while git inputs "
+                "name the source (unless force).",
+     .query = "force:boolean",
      .reply = "Nothing"},
 };
 

@@ -332,10 +332,13 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
 
 static int delete_source(struct pl_cli *c, struct pl_err *err)
 {
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/sources/%s", c->args[0]);
+    _cleanup_free_ char *path =
+        pl_http_path_make(pl_cli_flag(c, "force") ? "/api/v1/sources/%s?force=1" : "/api/v1/sources/%s", c->args[0]);
 
     return pl_show_delete(c, path, "source", c->args[0], err);
 }
+
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if git inputs name it"}, {0}};
 
 static const struct pl_option options[] = {
     {"git", 0, "URL", "address of the repository: https://HOST/PATH, USER@HOST:PATH, /FOLDER"},
@@ -427,12 +430,12 @@ static const struct pl_verb verbs[] = {
      {"resume source team", "resume source vision", "resume source team --json"}},
     {"delete",
      "source",
-     "NAME",
+     "NAME [--force]",
      1,
      1,
-     NULL,
+     delete_options,
      delete_source,
      "Stops following a repository; its pipelines stay and are set by hand from then on.",
-     {"delete source team", "rm source team", "delete source team --json"}},
+     {"delete source team", "rm source team", "delete source team --force"}},
 };
 PL_CLI_TABLE(source, verbs);

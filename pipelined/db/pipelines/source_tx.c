@@ -5,9 +5,12 @@
 #include "pipelined/db/tx/repo_tx.h"
 #include "pipelined/db/writer/name_lookup.h"
 #include "pipelined/text/json_text.h"
+#include "storage/base/buf.h"
 #include "storage/base/path.h"
 
 #include <stdio.h>
+
+#define USERS_NAMED 3u /* of the inputs that have a source's files, in the refusal to delete it */
 
 static int no_source(const char *name, struct pl_err *err)
 {
@@ -82,6 +85,36 @@ int pl_tx_source_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : emit_source(tx, a, a->update ? project : a->project, err);
 }
 
+/* Refuses with PL_EINUSE if inputs of current stages have the files of the source's repository; names the first of them. */
+static int check_unused(struct pl_tx *tx, const char *name, const char *project, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf users = {0};
+    size_t n = 0;
+    /* PROJECT/REPO@BRANCH, as inputs are written in effective specs */
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT DISTINCT r.name, s.name, iif(p.project = ?1, p.name, p.project || '/' || p.name) FROM repo r, "
+                         "stage s JOIN pipeline p ON p.id = s.pipeline,"
+                         " json_tree(s.spec, '$.input') t WHERE r.project = ?1 AND json_extract(r.options, '$.git.source') = ?2"
+                         " AND s.current = 1 AND t.key = 'repo'"
+                         " AND substr(t.value, 1, length(r.project || r.name) + 2) = r.project || '/' || r.name || '@'"
+                         " ORDER BY p.project, p.name, s.position, r.name",
+                         "ss", project, name);
+
+    while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
+        if (n++ < USERS_NAMED)
+            r = pl_buf_addf(&users, err, "%sinput \"%s\" of stage \"%s\" of pipeline \"%s\"", n > 1 ? ", " : "",
+                            pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 2));
+    if (r == 0 && n > USERS_NAMED)
+        r = pl_buf_addf(&users, err, " and %zu more", n - USERS_NAMED);
+    if (r < 0 || n == 0)
+        return r;
+    return pl_buf_str(&users)
+               ? pl_err_set(err, PL_EINUSE, "source \"%s\" is read by git %s: change or delete them first, or use --force", name,
+                            pl_buf_str(&users))
+               : pl_err_nomem(err);
+}
+
 int pl_tx_source_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_source_args *a = arg;
@@ -91,6 +124,9 @@ int pl_tx_source_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 
     if (r <= 0)
         return r < 0 ? r : no_source(a->name, err);
+    r = a->force ? 0 : check_unused(tx, a->name, project, err);
+    if (r < 0)
+        return r;
     r = pl_tx_emit(tx, PL_RECORD_SOURCE_DELETE, json_pack("{s:s}", "name", a->name), err);
     return r < 0 ? r
                  : pl_tx_event(tx, "source",

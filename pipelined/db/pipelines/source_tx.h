@@ -12,6 +12,7 @@ struct pl_source_args {
     /* {git, branch, path, interval, prune, paused, …}, complete; borrowed. For an update: the fields to change. */
     json_t *spec;
     bool update;
+    bool force; /* delete it even if git inputs have its files */
     /* out: the settings after the transaction; new reference */
     json_t *after;
 };
@@ -20,7 +21,8 @@ struct pl_source_args {
  * PL_ELIMIT (PL_SOURCES_MAX). */
 PL_MUST_CHECK
 int pl_tx_source_set(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Deletes a source. Its pipelines stay, and are set by hand from then on. arg: struct pl_source_args. PL_ENOTFOUND. */
+/* Deletes a source. Its pipelines stay, and are set by hand from then on. arg: struct pl_source_args. PL_ENOTFOUND; PL_EINUSE:
+ * git inputs of pipelines name it, and `force` is not set. */
 PL_MUST_CHECK
 int pl_tx_source_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
