@@ -456,7 +456,7 @@ int pl_source_commit_apply(struct pl_source_commit *c, struct pl_source_apply *r
             r = warn(c, err, "%s: pipeline \"%s\" was detached and is set by hand: delete the pipeline to have it set again",
                      c->drafts[i].path, args->spec->pipeline);
     }
-    if (changed || (ret->prune != PL_PRUNE_OFF && json_array_size(ret->left) > 0))
+    if (changed || json_array_size(ret->pruned) > 0)
         c->host->pipelines_changed(c->host->engine, ret->run);
     return r;
 }

@@ -306,7 +306,7 @@ static int apply(struct pl_source_look *l)
 
     if (r == PL_ECANCELED || r == PL_ESTOPPING || done.outdated) { /* the next start, or the next look, does it */
         pl_source_commit_finish(&c);
-        json_decref(done.left);
+        pl_source_apply_finish(&done);
         return PL_ECANCELED;
     }
     note_status(l, &c, r, err.msg);
@@ -322,7 +322,7 @@ static int apply(struct pl_source_look *l)
     else if (r == 0)
         pl_log_info("source", "source %s: commit %.12s set %zu pipelines", l->name, c.id, c.n);
     json_decref(details);
-    json_decref(done.left);
+    pl_source_apply_finish(&done);
     pl_source_commit_finish(&c);
     return r;
 }
@@ -334,11 +334,11 @@ static int compare(struct pl_source_look *l, int r, struct pl_err *err)
     struct pl_source_commit c = {0};
 
     r = r < 0 ? r : pl_source_look_set(l, l->tip, true, &c, &done, err);
-    l->compared = json_pack("{s:s, s:s, s:s, s:o, s:O*, s:O*, s:O*}", "prune", pl_source_prune_name(done.prune), "commit",
+    l->compared = json_pack("{s:s, s:s, s:s, s:o, s:O*, s:O*, s:O*, s:O*}", "prune", pl_source_prune_name(done.prune), "commit",
                             pl_json_str(l->tip, "id"), "error", r < 0 ? err->msg : "", "pipelines",
-                            r < 0 ? json_array() : pl_source_commit_changes(&c), "left", done.left, "warnings", c.warnings,
-                            "errors", r < 0 ? c.errors : NULL);
-    json_decref(done.left);
+                            r < 0 ? json_array() : pl_source_commit_changes(&c), "left", done.left, "pruned", done.pruned,
+                            "warnings", c.warnings, "errors", r < 0 ? c.errors : NULL);
+    pl_source_apply_finish(&done);
     pl_source_commit_finish(&c);
     return r;
 }

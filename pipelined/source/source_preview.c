@@ -85,7 +85,7 @@ static void add_work(struct pl_buf *out, const struct sum *sum)
     (void)!pl_buf_addf(out, NULL, ")");
 }
 
-json_t *pl_source_preview_text(const json_t *changes, size_t left, enum pl_source_prune prune)
+json_t *pl_source_preview_text(const json_t *changes, size_t pruned, enum pl_source_prune prune)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     const struct sum sum = add_up(changes);
@@ -95,7 +95,7 @@ json_t *pl_source_preview_text(const json_t *changes, size_t left, enum pl_sourc
     add_verb(&out, "create", sum.created, &total);
     add_verb(&out, "update", sum.updated, &total);
     add_verb(&out, "start", sum.started, &total);
-    add_verb(&out, prune == PL_PRUNE_DELETE ? "delete" : "stop", prune == PL_PRUNE_OFF ? 0 : left, &total);
+    add_verb(&out, prune == PL_PRUNE_DELETE ? "delete" : "stop", pruned, &total);
     if (!total)
         return json_string("would change nothing");
     (void)!pl_buf_addf(&out, NULL, " pipeline%s", total == 1 ? "" : "s");
@@ -209,13 +209,13 @@ static int plan(struct pl_source_look *l, const char *branch, const char *id, co
     r = r < 0 ? r : pl_source_look_set(l, tip, true, &c, &done, err);
     if (r == 0) {
         changes = pl_source_commit_changes(&c);
-        text = pl_source_preview_text(changes, json_array_size(done.left), done.prune);
+        text = pl_source_preview_text(changes, json_array_size(done.pruned), done.prune);
         note = pl_status_note(id, true, text ? json_string_value(text) : "", before);
     } else if (pl_source_look_blames(r)) {
         note = pl_status_note(id, false, err->msg, before);
         r = 0;
     }
-    json_decref(done.left);
+    pl_source_apply_finish(&done);
     pl_source_commit_finish(&c);
     if (r < 0)
         return r;

@@ -16,6 +16,6 @@
 void pl_source_preview(struct pl_source_look *l);
 
 /* Returns the text of a preview, a new reference: "would create 1, update 2 pipelines: 340 datums to run, about 2.5 GPU-hours (3
- * stages)". `changes`: as from pl_source_commit_changes; `left`: how many pipelines are in no file any more, and `prune` what is
- * done with them. NULL: no memory. Pure. */
-json_t *pl_source_preview_text(const json_t *changes, size_t left, enum pl_source_prune prune);
+ * stages)". `changes`: as from pl_source_commit_changes; `pruned`: how many pipelines would be stopped or deleted, which
+ * `prune` says. NULL: no memory. Pure. */
+json_t *pl_source_preview_text(const json_t *changes, size_t pruned, enum pl_source_prune prune);

@@ -44,6 +44,7 @@ def test_prune_stop_stops_a_pipeline_until_its_file_comes_back(daemon, git):  # 
     assert "pipeline \"q\" is in no file any more, and is stopped" in sync(daemon).out
     assert (pipelines(daemon)["q"]["state"], pipelines(daemon)["q"]["stopped_by"]) == ("stopped", "source")
     assert set(daemon.default.run("in", {"g": b"2"})["job"]) == {"copy"} and daemon.read("next", "all") == b"1"
+    assert "pipeline q is in no file any more and would stay stopped" in daemon.ctl("diff", "source", "team").out
     sync(daemon)
     git.write("pipelines/q.json", spec("q", copy("next", "copy"), repos={})).push()
     assert "pipeline q would be started" in daemon.ctl("diff", "source", "team").out

@@ -283,3 +283,19 @@ def test_previews_of_a_local_repository(make_daemon, git):
     follow(daemon, git, "team", "--preview")
     assert previews(daemon)["next"]["commit"] == sha
     assert [r for r in daemon.get("/runs")["runs"] if r.get("message", "").endswith(sha[:12])] == []
+
+
+def test_a_preview_does_not_count_pipelines_that_are_stopped_already(make_daemon, git):
+    daemon = make_daemon("--git-local-folders", git.bare.parent).start()
+    git.write("pipelines/p.json", spec("p", copy())).write("pipelines/q.json", spec("q", copy("other"))).push()
+    follow(daemon, git, "team", "--preview", "--prune", "stop")
+    git("rm", "-q", "pipelines/q.json")
+    branch(git, "early", "README.md", "no spec")
+    sync(daemon)
+    assert previews(daemon)["early"]["text"] == "would stop 1 pipeline"
+    git("rm", "-q", "pipelines/q.json")
+    git.push()
+    branch(git, "late", "README.md", "no spec, too")
+    sync(daemon)
+    assert pipelines(daemon)["q"]["state"] == "stopped"
+    assert previews(daemon)["late"]["text"] == "would change nothing"

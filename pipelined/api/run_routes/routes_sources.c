@@ -399,8 +399,8 @@ static const struct pl_api_schema schemas[] = {
     {"SourcePreview",
      "branch:string at_us:integer stale:boolean? commit:string state:string text:string done:boolean error:string? "
      "tries:integer again_us:integer"},
-    {"SourceDiff",
-     "commit:string error:string prune:string pipelines:PipelineDiff[] left:string[]? warnings:string[]? errors:string[]?"},
+    {"SourceDiff", "commit:string error:string prune:string pipelines:PipelineDiff[] left:string[]? pruned:string[]? "
+                   "warnings:string[]? errors:string[]?"},
     {"PipelineDiff", "pipeline:string path:string change:string stages:StageChange[]"},
     {"RepoLook", "look:integer"},
     {"RepoLooks", "looks:integer"},

@@ -281,12 +281,13 @@ static int read_prune(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err
 }
 
 /* Stops the pipeline, unless it is stopped already. */
-static int stop_left(struct pl_tx *tx, const struct pl_source_apply *a, const char *name, struct pl_err *err)
+static int stop_left(struct pl_tx *tx, const struct pl_source_apply *a, const char *name, bool *ret_stopped, struct pl_err *err)
 {
     int64_t runs = 0;
     int r = pl_sql_int(pl_tx_conn(tx), err, &runs, "SELECT stopped = '' FROM pipeline WHERE project = ? AND name = ?", "ss",
                        a->project, name);
 
+    *ret_stopped = r == 0 && runs;
     return r < 0 || !runs ? r : pl_pipeline_state_emit(tx, a->project, name, PL_STOPPED_BY_SOURCE, err);
 }
 
@@ -294,21 +295,25 @@ static int stop_left(struct pl_tx *tx, const struct pl_source_apply *a, const ch
  * commit may have their stages from now on, and those that read them are deleted or changed first. */
 static int prune_left(struct pl_tx *tx, const struct pl_source_apply *a, json_t *outputs, struct pl_err *err)
 {
-    const json_t *name;
+    json_t *name;
     size_t i;
-    int r = 0;
+    int r;
 
     json_array_foreach(a->left, i, name)
     {
         struct pl_pipeline_delete_args gone = {
             .project = a->project, .name = json_string_value(name), .keep_repos = true, .by_source = true, .outputs = outputs};
+        bool pruned = a->prune == PL_PRUNE_DELETE;
 
-        if (r == 0 && a->prune == PL_PRUNE_STOP)
-            r = stop_left(tx, a, gone.name, err);
-        else if (r == 0 && a->prune == PL_PRUNE_DELETE)
-            r = pl_tx_pipeline_delete(tx, &gone, err);
+        if (a->prune == PL_PRUNE_OFF)
+            continue;
+        r = pruned ? pl_tx_pipeline_delete(tx, &gone, err) : stop_left(tx, a, gone.name, &pruned, err);
+        if (r == 0 && pruned)
+            r = pl_json_add(a->pruned, json_incref(name), err);
+        if (r < 0)
+            return r;
     }
-    return r;
+    return 0;
 }
 
 /* Deletes the output repo of a deleted pipeline, unless a stage of another pipeline writes it now. */
@@ -363,6 +368,12 @@ static int check_followed(struct pl_tx *tx, struct pl_source_apply *a, struct pl
                                    "source \"%s\" changed during the look: its new settings are looked at next", a->name);
 }
 
+void pl_source_apply_finish(struct pl_source_apply *a)
+{
+    json_decref(TAKE_PTR(a->left));
+    json_decref(TAKE_PTR(a->pruned));
+}
+
 int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_source_apply *a = arg;
@@ -371,11 +382,12 @@ int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
     char message[PL_NAME_MAX_BYTES + 64];
     int r = a->dry_run ? 0 : check_followed(tx, a, err);
 
-    json_decref(a->left);
+    pl_source_apply_finish(a);
     a->left = json_array();
+    a->pruned = json_array();
     *a->run = '\0';
     a->failed = a->n;
-    r = r < 0 || (outputs && a->left) ? r : pl_err_nomem(err);
+    r = r < 0 || (outputs && a->left && a->pruned) ? r : pl_err_nomem(err);
     r = r < 0 ? r : read_prune(tx, a, err);
     r = r < 0 ? r : note_left(tx, a, err);
     r = r < 0 ? r : prune_left(tx, a, outputs, err);

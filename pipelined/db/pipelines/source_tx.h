@@ -93,7 +93,9 @@ struct pl_source_apply {
     char run[PL_ID_HEX + 1];
     json_t *left;               /* names of pipelines that the source had set, and that no file has now; new reference */
     enum pl_source_prune prune; /* what was done with them */
+    json_t *pruned; /* names of those that were stopped or deleted: not of those that were stopped before; new reference */
 };
+void pl_source_apply_finish(struct pl_source_apply *a);
 /* Sets all pipelines of a commit, or none, and does with those that no file has any more what the source's setting `prune`
  * says. Those that were detached from the source are left alone (args.skipped). arg: struct pl_source_apply. PL_ECONFLICT
  * with `outdated`: the source was deleted, paused or given other settings meanwhile; PL_EINUSE: a pipeline of another source, or set by hand, reads the outputs of

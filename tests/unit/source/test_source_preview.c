@@ -18,12 +18,12 @@ static void changes_add_up_to_a_text(void **state)
 {
     static const struct {
         const char *changes;
-        size_t left;
+        size_t pruned;
         enum pl_source_prune prune;
         const char *text;
     } rows[] = {
         {"[]", 0, PL_PRUNE_OFF, "would change nothing"},
-        {"[" ONE("unchanged", STAGE("unchanged")) "]", 2, PL_PRUNE_OFF, "would change nothing"},
+        {"[" ONE("unchanged", STAGE("unchanged")) "]", 0, PL_PRUNE_OFF, "would change nothing"},
         {"[" ONE("created", STAGE("new")) "]", 0, PL_PRUNE_OFF, "would create 1 pipeline: 1 new stage to run"},
         {"[" ONE("updated", STAGE("unchanged")) "]", 0, PL_PRUNE_OFF, "would update 1 pipeline"},
         {"[" ONE("updated", AGAIN("1", "null", "")) "]", 0, PL_PRUNE_OFF, "would update 1 pipeline: 1 datum to run (1 stage)"},
@@ -42,7 +42,7 @@ static void changes_add_up_to_a_text(void **state)
         json_t *changes = json_loads(rows[i].changes, 0, NULL), *text;
 
         assert_non_null(changes);
-        text = pl_source_preview_text(changes, rows[i].left, rows[i].prune);
+        text = pl_source_preview_text(changes, rows[i].pruned, rows[i].prune);
         assert_string_equal(json_string_value(text), rows[i].text);
         json_decref(text);
         json_decref(changes);
