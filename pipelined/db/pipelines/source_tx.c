@@ -316,6 +316,19 @@ static int prune_left(struct pl_tx *tx, const struct pl_source_apply *a, json_t 
     return 0;
 }
 
+static bool has_name(const json_t *names, const char *name)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(names, i, one)
+    {
+        if (pl_streq(json_string_value(one), name))
+            return true;
+    }
+    return false;
+}
+
 /* Deletes the output repo of a deleted pipeline, unless a stage of another pipeline writes it now. */
 static int delete_output(struct pl_tx *tx, const struct pl_source_apply *a, const char *name, struct pl_err *err)
 {
@@ -346,6 +359,23 @@ static int delete_outputs(struct pl_tx *tx, const struct pl_source_apply *a, con
     {
         r = r < 0 ? r : delete_output(tx, a, json_string_value(name), err);
     }
+    return r;
+}
+
+/* Adds to `left` the pipelines that the look before has recorded and that are gone: an apply of this commit has deleted them,
+ * and the daemon was killed before it could record that. */
+static int note_deleted(struct pl_tx *tx, struct pl_source_apply *a, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT e.value FROM source_state s, json_each(s.details, '$.pipelines') e WHERE s.name = ?1"
+                         " AND NOT EXISTS (SELECT 1 FROM pipeline p WHERE p.project = ?2 AND p.name = e.value) ORDER BY e.value",
+                         "ss", a->name, a->project);
+
+    while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
+        if (!has_name(a->pruned, pl_col_text(&rows, 0)) &&
+            (r = pl_json_add(a->left, json_string(pl_col_text(&rows, 0)), err)) < 0)
+            return r;
     return r;
 }
 
@@ -398,6 +428,8 @@ int pl_tx_source_apply(struct pl_tx *tx, void *arg, struct pl_err *err)
         if (r < 0)
             a->failed = i;
     }
+    if (r >= 0 && a->prune == PL_PRUNE_DELETE && !a->dry_run)
+        r = note_deleted(tx, a, err);
     snprintf(message, sizeof message, "source %s at %.12s", a->name, a->commit);
     r = r < 0 ? r : delete_outputs(tx, a, outputs, err);
     r = r < 0 ? r : pl_pipeline_batch_run(tx, &batch, message, err);

@@ -1,0 +1,182 @@
+"""kill -9 of the daemon at every step of an apply: at each call that changes one of its files or makes it durable, from the request for a look to
+the end of the look. A reader of the API sees all of the old commit or all of the new one; after a restart everything is as in a daemon that was
+not disturbed. Events of a transaction that is in the log but was not committed to the database are lost, and an event says so."""
+import contextlib
+import http.client
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import threading
+
+import pytest
+from conftest import HttpError, wait_until
+from source_kit import copy, follow, pipelines, source_of, spec
+
+OFF = 0
+STEPS_MIN = 30    # of one apply; fewer would say that calls are not counted
+DOWN = (HttpError, OSError, http.client.HTTPException, ValueError)  # what a request gives that meets a kill
+TIMES = {"at", "at_us", "looks", "looked_us", "changed_us", "created_us", "updated_us"}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("killed") / "killed_at.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", path, pathlib.Path(__file__).with_name("killed_at.c")], check=True)
+    return path
+
+
+class Killer:
+    """Kills a daemon that runs with `env` at its Nth step from now."""
+
+    def __init__(self, library, path):
+        self.path = path
+        path.write_bytes(bytes(32))
+        options = os.environ.get("ASAN_OPTIONS", "")
+        self.env = {"LD_PRELOAD": str(library), "KILLED_AT": str(path), "ASAN_OPTIONS": options + ":verify_asan_link_order=0"}
+
+    def arm(self, n):
+        with open(self.path, "r+b") as f:
+            f.write(struct.pack("<q", n))
+
+    @property
+    def call(self):
+        """The call at which it was killed."""
+        return self.path.read_bytes()[8:].split(b"\0")[0].decode()
+
+
+class Reader(threading.Thread):
+    """Reads the list of pipelines again and again; `seen` has all answers, as shapes."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon=True)
+        self.daemon_, self.seen, self.end = daemon, set(), threading.Event()
+
+    def run(self):
+        while not self.end.wait(0.01):
+            try:
+                self.seen.add(shape(self.daemon_))
+            except DOWN:
+                continue  # it is down
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end.set()
+        self.join()
+
+
+def shape(daemon):
+    """One answer of the API: pipelines and their versions."""
+    return frozenset((name, p["version"], p["state"]) for name, p in pipelines(daemon).items())
+
+
+def without_times(thing):
+    if isinstance(thing, dict):
+        return {key: without_times(value) for key, value in thing.items() if key not in TIMES}
+    return [without_times(value) for value in thing] if isinstance(thing, list) else thing
+
+
+class View:
+    """What a user sees of a daemon: all of it, or what came about since the last time."""
+
+    def __init__(self, daemon):
+        self.daemon, self.last = daemon, 0
+
+    def events(self):
+        """Of sources, pipelines and repos, since the last time; and whether an event says that some are lost."""
+        page = self.daemon.http("GET", f"/api/v1/events?since={self.last}&limit=1000", headers={"Accept": "application/json"})
+        self.last = page["last"]
+        return ([without_times(e["data"]) for e in page["events"] if e["type"] in ("source", "pipeline", "repo")],
+                any(e["type"] == "recovered" for e in page["events"]))
+
+    def now(self, sha):
+        get = self.daemon.get
+        runs = get("/runs", commit=sha)["runs"]
+        return without_times({
+            "pipelines": {name: get(f"/pipelines/default/{name}") for name in pipelines(self.daemon)},
+            "repos": sorted(r["name"] for r in get("/repos", limit=500)["repos"]),
+            "source": source_of(self.daemon),
+            "runs": [(run["message"], sorted(job["stage"] for job in get(f"/runs/{run['id']}")["jobs"])) for run in runs]})
+
+
+def push(git, round_):
+    """Pipelines that read each other, of which each push updates two with their code, creates one, and drops one."""
+    shutil.rmtree(git.clone / "pipelines", ignore_errors=True)
+    git.write("pipelines/p.json", spec("p", copy("s", code="code")))
+    git.write("pipelines/code/run.sh", f"{round_}").write("pipelines/code/deep/data", f"{round_}" * 1000)
+    name = "ab"[round_ % 2]
+    git.write(f"pipelines/{name}.json", {"pipeline": name, "stages": [copy(f"{name}s", "s")]})
+    git.write("pipelines/last.json", {"pipeline": "last", "stages": [copy("lasts", f"{name}s", code="code")]})
+    return git.push(f"Round {round_}\n\nWith more text.")
+
+
+def ended(daemon, sha):
+    """True when the daemon was killed or has applied the commit."""
+    if daemon.process.poll() is not None:
+        return True
+    try:
+        return source_of(daemon)["applied"] == sha
+    except DOWN:
+        return False
+
+
+def killed(daemon):
+    """Collects a daemon that was killed."""
+    try:
+        daemon.get("/status")
+    except DOWN:
+        daemon.process.wait(60)
+    if daemon.process.poll() is None:
+        return False
+    assert daemon.process.returncode == -signal.SIGKILL, daemon.log()[-3000:]
+    daemon.process = None
+    return True
+
+
+# Two worlds share the steps. With prune: stop they are the same kinds of writes: every third.
+@pytest.mark.parametrize("prune, first, stride", [("delete", 1, 2), ("delete", 2, 2), ("stop", 1, 3)])
+def test_a_kill_at_any_step_of_an_apply_leaves_all_of_it_or_nothing(make_daemon, git, library, tmp_path, prune, first, stride):
+    options = ("--git-local-folders", git.bare.parent)
+    killer = Killer(library, tmp_path / "killed-at")
+    victim, calm = make_daemon(*options).start(env=killer.env), make_daemon(*options).start()
+    sha = push(git, 0)
+    for daemon in (victim, calm):
+        follow(daemon, git, "team", "--prune", prune)
+    views, calls, gaps = [View(victim), View(calm)], [], []
+    for view in views:
+        view.events()
+    assert views[0].now(sha) == views[1].now(sha)
+    with Reader(victim) as reader:
+        step, dies = first - stride, True
+        while dies:
+            step += stride
+            old, sha = shape(calm), push(git, len(calls) + 1)
+            calm.post("/sources/team/sync")
+            wait_until(lambda sha=sha: source_of(calm)["applied"] == sha, "the commit")
+            new = shape(calm)
+            reader.seen.clear()
+            killer.arm(step)
+            with contextlib.suppress(*DOWN):
+                victim.post("/sources/team/sync")
+            wait_until(lambda sha=sha: ended(victim, sha), "the end of the apply")
+            killer.arm(OFF)
+            dies = killed(victim)
+            what = f"step {step} ({killer.call})" if dies else "no kill"
+            if dies:
+                calls.append(killer.call)
+                victim.start(env=killer.env)
+                assert shape(victim) in (old, new), what
+                wait_until(lambda sha=sha: source_of(victim)["applied"] == sha, f"the commit after {what}")
+            assert reader.seen <= {old, new}, (what, old, new, reader.seen)
+            assert views[0].now(sha) == views[1].now(sha), what
+            (events, lost), (expected, _) = (view.events() for view in views)
+            assert [e for e in expected if e in events or not lost] == events, what
+            gaps += [step] if lost else []
+    print(f"killed at {calls}; events were lost at steps {gaps}")
+    assert step > STEPS_MIN and gaps
+    assert victim.post("/fsck?full=1")["ok"]
