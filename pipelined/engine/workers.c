@@ -141,6 +141,7 @@ struct report {
     uint64_t id;
     enum pl_sched_event_kind kind;
     bool on, counts;
+    enum pl_sched_exit exit;
     uint64_t needs;
     char text[PL_SCHED_MESSAGE_MAX];
 };
@@ -148,8 +149,13 @@ struct report {
 static void deliver(void *arg)
 {
     struct report *p = arg;
-    struct pl_sched_event ev = {
-        .kind = p->kind, .id = p->id, .text = p->text, .on = p->on, .counts = p->counts, .shape = {.needs = p->needs}};
+    struct pl_sched_event ev = {.kind = p->kind,
+                                .id = p->id,
+                                .text = p->text,
+                                .on = p->on,
+                                .counts = p->counts,
+                                .exit = p->exit,
+                                .shape = {.needs = p->needs}};
     struct pl_err err = {0};
 
     if (pl_engine_feed(p->engine, &ev, &err) < 0)
@@ -159,7 +165,7 @@ static void deliver(void *arg)
     free(p);
 }
 
-/* Posts a report with the fields kind, on, counts and needs of `what`. */
+/* Posts a report with the fields kind, on, counts, exit and needs of `what`. */
 static void report_as(struct pl_engine *e, uint64_t id, struct report what, const char *text)
 {
     struct report *p = malloc(sizeof *p);
@@ -378,7 +384,9 @@ static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end
         pl_engine_worker_free(w);
     }
     write_worker(e, &row);
-    report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_EXITED, .on = end->hopeless, .counts = end->counts}, end->text);
+    report_as(e, id,
+              (struct report){.kind = PL_SCHED_EV_WORKER_EXITED, .on = end->hopeless, .counts = end->counts, .exit = end->exit},
+              end->text);
 }
 
 /* ---- shapes of pods ---- */

@@ -70,8 +70,9 @@ struct pl_executor_calls {
 struct pl_executor_end {
     const char *text; /* reason as text: "exit code 1", "killed by signal 9" */
     /* as in event WORKER_EXITED (sched.h): `hopeless` = another worker would fail in the same way; `counts` =
-     * the user's command ended the worker */
+     * the user's command ended the worker; `exit`: how it ended otherwise */
     bool hopeless, counts;
+    enum pl_sched_exit exit;
 };
 
 /* Callbacks by which the executor reports to the engine. */

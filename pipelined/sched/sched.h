@@ -73,10 +73,15 @@
  *  - Tries and losses: a try is used up when the user's command ends. Datums lost with their worker
  *    do not use up a try. They wait again after a back-off of 10 s … 10 min, at most PL_SCHED_LOSSES_MAX
  *    times, and in smaller tasks each time, so that a datum that crashes its worker is soon alone in its
- *    task. A failed datum does not stop the other datums. If a datum has used up its tries, the job fails
+ *    task. Datums of a pod that the cluster took away (PL_SCHED_EXIT_DISRUPTED) were not lost in this sense: they
+ *    are leased again at once, however often that happens. A failed datum does not stop the other datums. If a datum has used up its tries, the job fails
  *    after the other datums have ended, or commits without that datum (skip_failed). If more than max_failed
  *    datums have failed, the job fails at once. A recovered datum is left out of the output and does not
  *    fail the job.
+ *  - Failed starts: a worker that ends before its agent and its command's container have come up is a failed
+ *    start, unless its agent had attached and the cluster took its pod away. The stage starts its next worker
+ *    after a back-off of 10 s … 10 min, and its job fails after PL_SCHED_LOSSES_MAX failed starts in a row. The
+ *    count begins again with the first worker that asks for a task.
  *  - Nodes: if workers of a job were lost on one node twice, at least PL_SCHED_BACKOFF_MIN_MS apart (losses
  *    at the same time count once), the job's new pods avoid that node, and its workers already there get no
  *    datums that were lost before. The node is used again after an hour without a loss. All nodes are used
@@ -275,6 +280,14 @@ struct pl_sched_shape {
     const char *text;
 };
 
+/* How a worker ended, as far as the end says something about the next worker. */
+enum pl_sched_exit {
+    PL_SCHED_EXIT_OWN,       /* the worker ended by itself, or the cause is not known */
+    PL_SCHED_EXIT_DISRUPTED, /* the cluster took its pod away: preempted, evicted, drained, deleted, node lost */
+    /* its pod was recorded by an earlier start of the daemon, but never created, or is gone without a trace */
+    PL_SCHED_EXIT_UNMADE,
+};
+
 struct pl_sched_lease {
     uint64_t task;
     uint64_t fence;
@@ -352,7 +365,8 @@ enum pl_sched_event_kind {
     /* .id = worker, .text = the reason: the worker is certainly gone and holds no device. Also the answer to
      * STOP_WORKER. .on: another worker would fail in the same way (for example, the image does not exist), so
      * the job for which the worker was started fails with .text. .counts: the user's command ended the worker
-     * (its container ran out of memory); if the worker held exactly one datum, that datum has used a try. */
+     * (its container ran out of memory); if the worker held exactly one datum, that datum has used a try.
+     * .exit: how it ended; a worker that the cluster took away is replaced at once. */
     PL_SCHED_EV_WORKER_EXITED,
     /* .id = worker, .text = the node that accepted the worker's pod (NULL or "" = unknown): the pod no longer
      * waits for a node. .on: all its containers run; the worker must attach within start_wait_ms from now, or
@@ -401,6 +415,7 @@ struct pl_sched_event {
     uint64_t id;
     const char *text; /* reason or node name, as the kind of event says; may be NULL */
     bool on, counts;
+    enum pl_sched_exit exit;
     struct pl_sched_stage stage;
     struct pl_sched_capacity capacity;
     struct pl_sched_shape shape;

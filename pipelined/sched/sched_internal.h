@@ -177,6 +177,8 @@ struct rows {
     uint32_t first_failed;
     char *first_label, *first_message;
     char *last_loss;
+    /* how the cluster took away a worker's pod, if no task was leased since then; else NULL */
+    char *disruption;
     struct lost_on lost_on[PL_SCHED_NODES_AVOIDED];
     size_t n_lost_on;
 };
@@ -267,8 +269,10 @@ struct worker {
     bool on_gpu;
     bool pending; /* its pod waits for a node */
     bool up;      /* all containers of its pod run */
-    bool asking, kill, productive;
-    bool retired; /* the worker gets no more tasks, and is stopped once it holds none */
+    bool asking, kill;
+    bool came_up;    /* it has asked for a task: its agent and its command's container run */
+    bool productive; /* it has finished a datum */
+    bool retired;    /* the worker gets no more tasks, and is stopped once it holds none */
     /* time of the last change to its state; in state STOPPING the time of the last STOP_WORKER */
     int64_t since;
     int64_t made;

@@ -149,7 +149,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, w->id);
     /* a worker that attached before the restart: its exit does not count as a failed start */
-    w->productive = !starting;
+    w->came_up = w->productive = !starting;
     if (shape) {
         pl_sched_shape_take(s, w, shape, starting && !placed);
         pl_sched_node_placed(s, w, ev->worker.node);

@@ -60,6 +60,7 @@ void pl_sched_datums_free(struct rows *rows)
     free(rows->first_label);
     free(rows->first_message);
     free(rows->last_loss);
+    free(rows->disruption);
     pl_sched_nodes_forget(rows);
     free(rows);
 }
@@ -218,6 +219,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
     task->fence = ++s->last_id;
     (void)pl_sched_put(s, &s->tasks, &task->id, sizeof(task->id), task);
     job->leased = true;
+    free(TAKE_PTR(rows->disruption));
     if (job->state == PL_SCHED_STARTING) {
         pl_sched_job_state(job, PL_SCHED_RUNNING);
         /* this comes before the LEASE, so that an observer sees the job running first */
@@ -411,7 +413,6 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
         return PL_SCHED_ROW_WAITING;
     }
     task->worker->productive = true;
-    task->worker->version->start_failures = 0;
     rows->measured++;
     if (!row->failed) {
         rows->done++;

@@ -32,6 +32,7 @@ struct pl_sched_action *pl_sched_job_action(struct pl_sched *s, const struct job
 /* Returns a hash of state and sentence, by which a change of either is detected. */
 void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, ...)
 {
+    const bool waits = job->rows && job->rows->leased == 0 && job->state < PL_SCHED_FINISHING;
     char text[PL_SCHED_MESSAGE_MAX];
     struct pl_sched_action *a;
     uint64_t hash;
@@ -40,6 +41,8 @@ void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, 
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    if (waits && job->rows->disruption)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), " (%s)", job->rows->disruption);
     text[pl_sched_whole(text, strlen(text))] = 0;
     hash = pl_xxh64(text, strlen(text), job->state + 1u) | 1;
     if (hash == job->said || s->restoring)

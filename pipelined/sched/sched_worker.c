@@ -392,12 +392,17 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
 /* Stops the worker if it is no longer needed; else notes that it asks for a task. */
 void pl_sched_worker_next(struct pl_sched *s, struct worker *w)
 {
-    const struct version *v = w->version;
+    struct version *v = w->version;
     bool needed = v->unfinished > 0 || v == v->stage->current;
 
     if (w->state == WORKER_STOPPING) {
         say_stop(s, w, "it was told to end");
         return;
+    }
+    if (!w->came_up) { /* the count of failed starts begins again */
+        w->came_up = true;
+        v->start_failures = 0;
+        v->retry_at = 0;
     }
     if (w->n_tasks == 0 && w->retired) {
         stop_retired(s, w);
@@ -456,23 +461,43 @@ static void fail_first(struct pl_sched *s, const struct version *v, const char *
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
+static bool is_failed_start(const struct worker *w, const struct pl_sched_event *ev)
+{
+    if (w->state == WORKER_STOPPING || w->came_up || ev->exit == PL_SCHED_EXIT_UNMADE)
+        return false;
+    return ev->exit == PL_SCHED_EXIT_OWN || w->state == WORKER_STARTING;
+}
+
+/* Ends the worker's tasks. Datums of a pod that the cluster took away are leased again at once. */
+static void return_tasks(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev, const char *text)
+{
+    struct job *job = w->n_tasks > 0 ? w->tasks[0]->job : TAILQ_FIRST(&w->version->stage->lane);
+    char loss[PL_SCHED_MESSAGE_MAX];
+
+    if (w->state != WORKER_STOPPING && job && job->version == w->version && job->rows) {
+        free(TAKE_PTR(job->rows->disruption));
+        if (ev->exit == PL_SCHED_EXIT_DISRUPTED && !is_failed_start(w, ev))
+            job->rows->disruption = pl_sched_strdup(s, text);
+    }
+    snprintf(loss, sizeof(loss), "its worker ended: %s", text);
+    while (w->n_tasks > 0)
+        pl_sched_task_return(s, w->tasks[0], ev->exit == PL_SCHED_EXIT_OWN ? loss : NULL);
+}
+
 /* Handles the end of a worker: returns its tasks, counts a failed start, frees the worker. */
 void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     const char *text = ev->text ? ev->text : "no reason was given";
     struct version *v = w->version;
-    char loss[PL_SCHED_MESSAGE_MAX];
 
-    if (!ev->counts && w->state != WORKER_STOPPING)
+    if (!ev->counts && w->state != WORKER_STOPPING && ev->exit != PL_SCHED_EXIT_UNMADE)
         pl_sched_node_lost(s, w);
     if (ev->counts && w->n_tasks == 1 && w->tasks[0]->open.count == 1) {
-        w->productive = true; /* the worker was up and has run something, so this is not a failed start */
+        w->came_up = true; /* the worker has run something, so this is not a failed start */
         pl_sched_task_failed(s, w->tasks[0], text);
     }
-    snprintf(loss, sizeof(loss), "its worker ended: %s", text);
-    while (w->n_tasks > 0)
-        pl_sched_task_return(s, w->tasks[0], loss);
-    if (w->state != WORKER_STOPPING && !w->productive)
+    return_tasks(s, w, ev, text);
+    if (is_failed_start(w, ev))
         count_failure(s, v, ev->text);
     v->refs++;
     pl_sched_worker_free(s, w);

@@ -117,7 +117,8 @@ static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
     if (p->reported || !p->id)
         return;
     p->reported = true;
-    k->events.exited(k->events.self, p->id, &(struct pl_executor_end){.text = text, .hopeless = hopeless, .counts = counts});
+    k->events.exited(k->events.self, p->id,
+                     &(struct pl_executor_end){.text = text, .hopeless = hopeless, .counts = counts, .exit = p->exit});
 }
 
 /* ---- making a pod ---- */
@@ -528,6 +529,8 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
 
 void pl_worker_pod_gone(struct kpod *p, const char *text)
 {
+    if (!p->stop)
+        p->exit = p->adopted && !p->seen ? PL_SCHED_EXIT_UNMADE : PL_SCHED_EXIT_DISRUPTED;
     pl_worker_pod_note_gone(p);
     report(p, text, false, false);
     pl_worker_pod_free(p);
@@ -546,11 +549,13 @@ static void tell_image(struct kpod *p, const struct pl_pod_state *st)
 
 static void end(struct kpod *p, const struct pl_pod_state *st)
 {
-    const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod has ended";
+    const char *text = st->why[0] ? st->why : "its pod has ended";
 
     tell_image(p, st);
     if (st->deleted && !p->stop) /* something else deleted the pod, possibly by deleting the owner object */
         pl_owner_object_recheck(p->kube);
+    if (st->disrupted)
+        p->exit = PL_SCHED_EXIT_DISRUPTED;
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
     pl_worker_pod_delete(p, false);

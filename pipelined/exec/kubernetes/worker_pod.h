@@ -115,9 +115,10 @@ struct kpod {
     enum kpod_step step;
     struct kshape *shape; /* shape of the pod; NULL = unknown */
     int64_t memory_bytes;
-    bool pending;    /* the pod waits for a node and is counted in shape->pending */
-    bool reported;   /* the worker's end was reported to the engine */
-    bool stop, kill; /* `stop`: the pod was told to end; `kill`: it was told to end at once */
+    bool pending;            /* the pod waits for a node and is counted in shape->pending */
+    bool reported;           /* the worker's end was reported to the engine */
+    enum pl_sched_exit exit; /* how the worker ended, for that report */
+    bool stop, kill;         /* `stop`: the pod was told to end; `kill`: it was told to end at once */
     /* `adopted`: from an earlier daemon; `seen`: found in a listing or by the watch */
     bool adopted, seen;
     /* reported to the engine: `bound`: a node accepted the pod; `up`: its containers run; `image_told`: its

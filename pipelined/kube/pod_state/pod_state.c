@@ -290,42 +290,52 @@ static void wait_on_node(struct look *l)
 
 /* ---- how the pod ended ---- */
 
+/* Says that the cluster took the pod away, and why. */
+static void preempted(struct look *l, const char *reason, const char *message)
+{
+    say(l, PL_POD_ELSEWHERE, "its pod was preempted: %s: %.540s", reason, words(message, "the cluster gives no details"));
+    l->to->disrupted = true;
+}
+
 /* Reasons with which the node or the scheduler ends a whole pod. `prefix`: the pod's reason only begins with
- * this text, as in "OutOfcpu" or "OutOfnvidia.com/gpu". */
+ * this text, as in "OutOfcpu" or "OutOfnvidia.com/gpu". `disrupts`: the pod was taken away; the other reasons
+ * are those of a node that refuses the pod. */
 static const struct {
     const char *reason;
-    bool prefix;
+    bool prefix, disrupts;
     enum pl_pod_verdict verdict;
 } pod_reasons[] = {
-    {"Evicted", false, PL_POD_ELSEWHERE},
-    {"NodeLost", false, PL_POD_ELSEWHERE},
-    {"Preempt", true, PL_POD_ELSEWHERE}, /* for Preempted and Preempting */
-    {"Shutdown", false, PL_POD_ELSEWHERE},
-    {"NodeShutdown", false, PL_POD_ELSEWHERE},
-    {"Terminated", false, PL_POD_ELSEWHERE},
-    {"UnexpectedAdmissionError", false, PL_POD_ELSEWHERE},
-    {"OutOf", true, PL_POD_ELSEWHERE},
-    {"NodeAffinity", false, PL_POD_ELSEWHERE},
-    {"NodeName", false, PL_POD_ELSEWHERE},
-    {"NodePorts", false, PL_POD_ELSEWHERE},
-    {"AdmissionError", true, PL_POD_ELSEWHERE},
-    {"TopologyAffinityError", false, PL_POD_ELSEWHERE},
-    {"ContainerStatusUnknown", false, PL_POD_ELSEWHERE},
-    {"DeadlineExceeded", false, PL_POD_FAILED},
+    {"Evicted", false, true, PL_POD_ELSEWHERE},
+    {"NodeLost", false, true, PL_POD_ELSEWHERE},
+    {"Preempt", true, true, PL_POD_ELSEWHERE}, /* for Preempted and Preempting */
+    {"Shutdown", false, true, PL_POD_ELSEWHERE},
+    {"NodeShutdown", false, true, PL_POD_ELSEWHERE},
+    {"Terminated", false, true, PL_POD_ELSEWHERE},
+    {"UnexpectedAdmissionError", false, false, PL_POD_ELSEWHERE},
+    {"OutOf", true, false, PL_POD_ELSEWHERE},
+    {"NodeAffinity", false, false, PL_POD_ELSEWHERE},
+    {"NodeName", false, false, PL_POD_ELSEWHERE},
+    {"NodePorts", false, false, PL_POD_ELSEWHERE},
+    {"AdmissionError", true, false, PL_POD_ELSEWHERE},
+    {"TopologyAffinityError", false, false, PL_POD_ELSEWHERE},
+    {"ContainerStatusUnknown", false, true, PL_POD_ELSEWHERE},
+    {"DeadlineExceeded", false, false, PL_POD_FAILED},
 };
 
 static bool ended_by_reason(struct look *l)
 {
-    const char *reason = pl_json_str(l->status, "reason");
+    const char *reason = pl_json_str(l->status, "reason"), *message = pl_json_str(l->status, "message");
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(pod_reasons) && reason[0] != '\0'; i++) {
         size_t n = strlen(pod_reasons[i].reason);
 
-        if (strncmp(reason, pod_reasons[i].reason, n) == 0 && (pod_reasons[i].prefix || reason[n] == '\0')) {
-            say(l, pod_reasons[i].verdict, "%s: %.580s", reason,
-                words(pl_json_str(l->status, "message"), "the cluster gives no details"));
-            return true;
-        }
+        if (strncmp(reason, pod_reasons[i].reason, n) != 0 || (!pod_reasons[i].prefix && reason[n] != '\0'))
+            continue;
+        if (pod_reasons[i].disrupts)
+            preempted(l, reason, message);
+        else
+            say(l, pod_reasons[i].verdict, "%s: %.580s", reason, words(message, "the cluster gives no details"));
+        return true;
     }
     return false;
 }
@@ -338,9 +348,14 @@ static bool ended_by_disruption(struct look *l)
 
     if (!pl_streq(pl_json_str(disrupted, "status"), "True"))
         return false;
-    say(l, PL_POD_ELSEWHERE, "%s: %.580s", pl_json_str(disrupted, "reason"),
-        words(pl_json_str(disrupted, "message"), "the cluster gives no details"));
+    preempted(l, pl_json_str(disrupted, "reason"), pl_json_str(disrupted, "message"));
     return true;
+}
+
+static void was_deleted(struct look *l)
+{
+    say(l, PL_POD_ELSEWHERE, "its pod was deleted");
+    l->to->disrupted = true;
 }
 
 /* Explains which limit the command exceeded: that of the stage, a LimitRange or a webhook, or the node's
@@ -409,7 +424,7 @@ static bool container_ended(struct look *l, const char *container, const json_t 
     else if (pl_streq(reason, "DeadlineExceeded"))
         say(l, PL_POD_FAILED, "DeadlineExceeded: %.560s", words(message, "the pod exceeded its activeDeadlineSeconds"));
     else if (pl_streq(reason, "ContainerStatusUnknown"))
-        say(l, PL_POD_ELSEWHERE, "ContainerStatusUnknown: %.560s", words(message, "its node is gone"));
+        preempted(l, reason, words(message, "its node is gone"));
     else if (code == 137)
         say(l, PL_POD_ELSEWHERE, "%s was killed%s%.500s", container, message[0] != '\0' ? ": " : "", message);
     else if (code != 0)
@@ -455,18 +470,13 @@ static bool left_by_agent(const json_t *main, const json_t *agent)
     return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
 }
 
-/* Determines the state of a pod that has ended, or that will end because a container failed. Evictions and
- * other actions of the cluster on the pod are examined first, because they are the cause if its containers
- * terminated. */
-static void ended(struct look *l)
+/* Determines what ended a pod of which a container has ended. */
+static void ended_by_container(struct look *l)
 {
     const json_t *main = terminated(l, "main"), *agent = terminated(l, "agent"), *init;
     const char *name = "install";
 
     init = failed_init(l, &name);
-    l->to->verdict = PL_POD_OVER;
-    if (ended_by_reason(l) || ended_by_disruption(l))
-        return;
     if (init != NULL && container_ended(l, name, init))
         return;
     if (left_by_agent(main, agent) && container_ended(l, "agent", agent))
@@ -480,12 +490,25 @@ static void ended(struct look *l)
             words(pl_json_str(l->status, "message"), "the cluster gives no details"));
 }
 
+/* Determines the state of a pod that has ended, or that will end because a container failed. Evictions and
+ * other actions of the cluster on the pod are examined first, because they are the cause if its containers
+ * terminated. The containers of a deleted pod were told to end, unless the command did so on its own. */
+static void ended(struct look *l)
+{
+    l->to->verdict = PL_POD_OVER;
+    if (ended_by_reason(l) || ended_by_disruption(l))
+        return;
+    ended_by_container(l);
+    if (l->to->deleted && (l->to->verdict == PL_POD_OVER || l->to->verdict == PL_POD_ELSEWHERE))
+        was_deleted(l);
+}
+
 /* Handles a pod that was deleted before its containers ran. The pod is not waited for: its containers will
  * not be started, and on a lost node the pod may stay for ever. */
 static void leaves(struct look *l)
 {
     if (!ended_by_disruption(l))
-        say(l, PL_POD_ELSEWHERE, "its pod was deleted");
+        was_deleted(l);
 }
 
 /* Examines the states of the containers besides the pod's phase, because the phase may change late. */

@@ -46,6 +46,7 @@ struct pl_pod_state {
     enum pl_pod_verdict verdict;
     bool bound;     /* the pod has a node */
     bool deleted;   /* the pod's deletion was requested */
+    bool disrupted; /* the cluster took the pod away: preempted, evicted, drained, deleted, or its node is gone */
     bool queued;    /* a Kueue queue holds the pod back */
     bool no_growth; /* the cluster's autoscaler will not add a node for the pod */
     int exit_code;  /* exit code of container main; -1 = the container has not ended */

@@ -70,7 +70,11 @@ struct life {
     int64_t linger_ms;
     unsigned transitions; /* the scheduler's own bound a call */
     struct pl_sched_capacity capacity;
-    bool cluster; /* workers are pods */
+    bool cluster;          /* workers are pods */
+    bool spot;             /* nothing but preemption of workers that have attached, and daemons that go, happens */
+    struct pl_sched *twin; /* of a daemon that was taken over and does not know it yet */
+    uint64_t twin_epoch;
+    int64_t twin_until;
     struct pl_sched_shape shapes[SHAPES];
     struct wstage stages[STAGES];
     size_t n_stages;
@@ -287,6 +291,7 @@ static inline void do_job_state(struct life *l, const struct pl_sched_action *a)
     MUST(&l->w, a->job.reason[0], "no reason");
     job->state = a->job.state;
     snprintf(job->reason, sizeof(job->reason), "%s", a->job.reason);
+    MUST(&l->w, !l->spot || !strstr(job->reason, "failed to start"), "a preemption counts as a failed start: %s", job->reason);
     if (a->job.superseded_by)
         snprintf(job->superseded_by, sizeof(job->superseded_by), "%s", a->job.superseded_by);
     if (job->state > PL_SCHED_CREATED) {

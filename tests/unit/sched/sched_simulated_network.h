@@ -36,7 +36,8 @@ struct message {
     uint64_t task, fence;
     uint64_t datums;
     uint32_t to_run;
-    bool flag; /* kill; task_done */
+    bool flag;               /* kill; task_done */
+    enum pl_sched_exit exit; /* EXITED */
     struct pl_sched_lease leases[PL_SCHED_WORKER_LEASES];
     size_t n_leases;
     uint32_t n_rows;
@@ -215,6 +216,33 @@ static inline void agent_placed(struct world *w, struct agent *a)
         m->flag = up == 1;
     }
     a->placed = true;
+}
+
+/* The cluster takes its pod away, as it takes back a spot node: at once, or with a grace, in which it gives back what it has. */
+static inline void agent_preempted(struct world *w, struct agent *a)
+{
+    const bool graceful = chance(w, 60);
+    struct message *m;
+
+    if (!a->alive)
+        return;
+    for (size_t i = 0; graceful && a->attached && !a->hung && i < a->n_tasks; i++) {
+        for (uint32_t k = 0; k < a->tasks[i].n_rows; k++)
+            a->tasks[i].rows[k].gave_back = true;
+        agent_report(w, a, &a->tasks[i]);
+    }
+    a->alive = false;
+    m = send(w, EXITED, graceful ? 20 + (int64_t)rnd(w, 5000) : 1 + (int64_t)rnd(w, 50));
+    m->id = a->worker;
+    m->exit = PL_SCHED_EXIT_DISRUPTED;
+}
+
+/* A node is drained: all pods on it. */
+static inline void drain_node(struct world *w, const char *node)
+{
+    for (size_t i = 0; i < w->n_agents; i++)
+        if (w->agents[i]->placed && pl_streq(w->agents[i]->node, node))
+            agent_preempted(w, w->agents[i]);
 }
 
 static inline void agent_act(struct world *w, struct agent *a, bool regular)

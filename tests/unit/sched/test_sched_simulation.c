@@ -213,6 +213,60 @@ static void daemon_die(struct life *l)
         }
 }
 
+/* --- another daemon takes over, and the first does not know it yet */
+
+/* The first one's pods are strays to the second, which knows the log only; its list of pods removes them. */
+static void take_over(struct life *l)
+{
+    l->twin = pl_sched_destroy(l->twin);
+    l->twin = l->s;
+    l->twin_epoch = l->epoch;
+    l->twin_until = l->w.now + (int64_t)rnd(&l->w, 5000);
+    l->s = NULL;
+    daemon_die(l);
+    for (size_t i = 0; i < l->w.n_agents; i++) {
+        struct agent *a = l->w.agents[i];
+
+        if (a->told_gone)
+            continue;
+        a->alive = false;
+        a->told_gone = true;
+    }
+    for (size_t r = 0; r < l->n_runs; r++)
+        for (size_t i = 0; i < STAGES; i++)
+            tasks_drop(&l->runs[r].jobs[i], 0);
+    daemon_start(l);
+}
+
+/* It goes on with its pods, of which it sees that they are gone. Whatever it asks of the cluster is about workers of its own start, or of earlier
+ * ones, and so never about a pod of the daemon that took over. */
+static void twin_lives(struct life *l)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_TICK, .now_ms = l->w.now + l->w.skew};
+    struct pl_sched_actions out;
+    struct pl_err err;
+
+    if (chance(&l->w, 50) && l->w.n_agents > 0) {
+        ev.kind = PL_SCHED_EV_WORKER_EXITED;
+        ev.id = l->w.agents[rnd(&l->w, l->w.n_agents)]->worker;
+        ev.exit = PL_SCHED_EXIT_DISRUPTED;
+        ev.text = "its pod was deleted";
+    }
+    if (pl_sched_step(l->twin, &ev, &out, &err) < 0)
+        world_die(&l->w, err.msg);
+    for (size_t i = 0; i < out.n; i++) {
+        const struct pl_sched_action *a = &out.items[i];
+        const bool cluster = a->kind == PL_SCHED_START_WORKER || a->kind == PL_SCHED_STOP_WORKER;
+
+        MUST(&l->w, !cluster || a->worker.id >> 32 <= l->twin_epoch, "a daemon that was taken over acts on worker %llu",
+             (unsigned long long)a->worker.id);
+        MUST(&l->w, a->kind != PL_SCHED_LEASE || a->lease.fence <= l->last_fence || a->lease.fence >> 32 <= l->twin_epoch,
+             "its fence is as high as that of the one that took over");
+    }
+    if (l->w.now >= l->twin_until)
+        l->twin = pl_sched_destroy(l->twin);
+}
+
 /* --- what happens from outside */
 
 static void add_version(struct life *l, unsigned i)
@@ -353,7 +407,12 @@ static void hurt_agent(struct life *l)
         a = l->w.agents[i];
     if (!a)
         return;
-    if (l->s && chance(&l->w, 20))
+    if (a->shape && chance(&l->w, 40)) {
+        if (a->placed && chance(&l->w, 30))
+            drain_node(&l->w, a->node);
+        else
+            agent_preempted(&l->w, a);
+    } else if (l->s && chance(&l->w, 20))
         step(l, &(struct pl_sched_event){.kind = PL_SCHED_EV_WORKER_RETIRE, .id = a->worker});
     else if (chance(&l->w, 60))
         agent_end(&l->w, a);
@@ -395,6 +454,8 @@ static void chaos(struct life *l)
         l->w.skew += chance(&l->w, 70) ? (int64_t)rnd(&l->w, 600000) : -(int64_t)rnd(&l->w, 60000);
     else if (what < 92)
         l->w.now += (int64_t)rnd(&l->w, 120000); /* nothing came in for so long */
+    else if (what < 94 && l->cluster)
+        take_over(l);
     else
         l->crash_in = (int)rnd(&l->w, 12);
 }
@@ -420,7 +481,8 @@ static void deliver(struct life *l, struct message *m)
     if (m->kind == EXITED) {
         ev.kind = m->event == PL_SCHED_EV_START_FAILED && !m->flag ? m->event : PL_SCHED_EV_WORKER_EXITED;
         ev.on = m->flag;
-        ev.counts = l->cluster && chance(&l->w, 30);
+        ev.exit = m->exit;
+        ev.counts = l->cluster && m->exit == PL_SCHED_EXIT_OWN && chance(&l->w, l->spot ? 0 : 30);
         if (agent)
             agent->told_gone = true;
     }
@@ -483,11 +545,14 @@ static void live_once(struct life *l)
     }
     if (l->s && l->crash_in == 0)
         daemon_die(l);
+    if (l->twin)
+        twin_lives(l);
 }
 
 static void life_finish(struct life *l)
 {
     l->s = pl_sched_destroy(l->s);
+    l->twin = pl_sched_destroy(l->twin);
     for (size_t i = 0; i < l->w.n_messages; i++)
         free(l->w.messages[i]);
     for (size_t i = 0; i < l->w.n_agents; i++)
@@ -629,10 +694,85 @@ static void steady_pushes_starve_no_stage(void **state)
     live_all(push_steadily, 30);
 }
 
+/* One that works, or all that work on its node. Who works has attached, and the scheduler has heard of it. */
+static void take_back(struct life *l)
+{
+    struct agent *a = NULL;
+
+    for (size_t i = 0, n = rnd(&l->w, l->w.n_agents + 1); i < l->w.n_agents; i++) {
+        struct agent *one = l->w.agents[(n + i) % l->w.n_agents];
+
+        if (one->alive && one->n_tasks > 0)
+            a = one;
+    }
+    if (!a)
+        return;
+    agent_preempted(&l->w, a);
+    for (size_t i = 0, drained = rnd(&l->w, 2); drained && i < l->w.n_agents; i++)
+        if (l->w.agents[i]->n_tasks > 0 && pl_streq(l->w.agents[i]->node, a->node))
+            agent_preempted(&l->w, l->w.agents[i]);
+}
+
+/* Spot nodes come and go for half an hour, faster than most datums are computed; daemons are killed and taken over. Nothing fails for it, and no stage
+ * waits for it. */
+static void live_on_spot(uint64_t seed)
+{
+    struct life *l = life_create(seed, RUNS);
+    int64_t next_ms = 0, end_ms = 1800 * 1000;
+
+    l->cluster = l->spot = l->w.calm = l->save_leases = true;
+    l->w.row_ms = 60000;
+    l->linger_ms = 1000;
+    l->n_stages = 1 + rnd(&l->w, 4);
+    for (unsigned i = 0; i < l->n_stages; i++) {
+        add_version(l, i);
+        l->stages[i].defs[0].stage.on_new = PL_SCHED_QUEUE;
+        l->stages[i].defs[0].stage.job_timeout_ms = 0;
+        l->stages[i].defs[0].stage.tries = 1;
+    }
+    change_capacity(l, true);
+    daemon_start(l);
+    for (unsigned i = 0; i < 4; i++)
+        push(l, STAGES);
+    while (l->w.now < end_ms) {
+        const uint64_t what = rnd(&l->w, 1000);
+
+        next_ms += (int64_t)rnd(&l->w, 3000);
+        *send(&l->w, WAKE, PL_MAX(next_ms - l->w.now, 0)) = (struct message){.kind = WAKE, .at = next_ms};
+        while (l->w.now < next_ms)
+            live_once(l);
+        if (!l->s)
+            continue;
+        if (what < 5)
+            daemon_die(l);
+        else if (what < 10)
+            take_over(l);
+        else
+            take_back(l);
+    }
+    end_ms = l->w.now + CALM_MS;
+    while (!all_ended(l) || l->more) {
+        live_once(l);
+        MUST(&l->w, l->w.now < end_ms, "not all runs end");
+    }
+    for (size_t r = 0; r < l->n_runs; r++)
+        for (size_t i = 0; i < STAGES; i++)
+            MUST(&l->w, !l->runs[r].jobs[i].id || l->runs[r].jobs[i].state == PL_SCHED_SUCCESS, "a job is %s: %s",
+                 pl_sched_state_name(l->runs[r].jobs[i].state), l->runs[r].jobs[i].reason);
+    life_finish(l);
+}
+
+static void preemption_fails_no_job_and_holds_up_no_stage(void **state)
+{
+    (void)state;
+    live_all(live_on_spot, 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_life_keeps_the_rules_and_ends),
-                                       cmocka_unit_test(steady_pushes_starve_no_stage)};
+                                       cmocka_unit_test(steady_pushes_starve_no_stage),
+                                       cmocka_unit_test(preemption_fails_no_job_and_holds_up_no_stage)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,8 +163,23 @@ static const struct {
      NULL,
      {.waited_ms = 24LL * 3600 * 1000},
      PL_POD_ELSEWHERE,
-     "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
+     "its pod was preempted: DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
      -1},
+    /* deleted with its grace: what it was told to do is not its own end; its memory is */
+    {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
+     ", \"status\": {\"phase\": \"Failed\", " BOTH(ENDED("143", "Error", "Terminated")) "}}",
+     NULL,
+     {0},
+     PL_POD_ELSEWHERE,
+     "its pod was deleted",
+     143},
+    {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
+     ", \"status\": {\"phase\": \"Failed\", " BOTH(ENDED("137", "OOMKilled", "")) "}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "OOMKilled: node n1 had no memory left",
+     137},
     {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, \"status\": {\"phase\": \"Pending\"}}",
      NULL,
      {0},
@@ -268,7 +283,7 @@ static const struct {
      NULL,
      {0},
      PL_POD_RUNS,
-     "PreemptionByScheduler: preempting to accommodate a higher priority pod",
+     "its pod was preempted: PreemptionByScheduler: preempting to accommodate a higher priority pod",
      -1},
     /* over, whatever the phase; an injected container may live on */
     {"{" NODE ", \"status\": {\"phase\": \"Running\", " BOTH(ENDED("0", "Completed", "")) "}}", NULL, {0}, PL_POD_OVER, "", 0},
@@ -321,25 +336,25 @@ static const struct {
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "Evicted: The node was low on resource: ephemeral-storage.",
+     "its pod was preempted: Evicted: The node was low on resource: ephemeral-storage.",
      137},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"NodeLost\"}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "NodeLost: the cluster gives no details",
+     "its pod was preempted: NodeLost: the cluster gives no details",
      -1},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Preempting\", \"message\": \"m\"}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "Preempting: m",
+     "its pod was preempted: Preempting: m",
      -1},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Preempted\", \"message\": \"m\"}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "Preempted: m",
+     "its pod was preempted: Preempted: m",
      -1},
     {"{" NODE
      ", \"status\": {\"phase\": \"Failed\", \"reason\": \"UnexpectedAdmissionError\", \"message\": \"Allocate failed\"}}",
@@ -368,7 +383,7 @@ static const struct {
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "Terminated: Pod was terminated in response to imminent node shutdown.",
+     "its pod was preempted: Terminated: Pod was terminated in response to imminent node shutdown.",
      -1},
     {"{" NODE
      ", \"status\": {\"phase\": \"Failed\", \"conditions\": [{\"type\": \"DisruptionTarget\", \"status\": \"True\", \"reason\": "
@@ -377,14 +392,14 @@ static const struct {
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
+     "its pod was preempted: DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
      137},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", " BOTH(
          ENDED("137", "ContainerStatusUnknown", "The container could not be located")) "}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "ContainerStatusUnknown: The container could not be located",
+     "its pod was preempted: ContainerStatusUnknown: The container could not be located",
      137},
     {"{" NODE ", \"status\": {" BOTH(ENDED("137", "Error", "")) "}}", NULL, {0}, PL_POD_ELSEWHERE, "main was killed", 137},
     {"{" NODE ", \"status\": {\"containerStatuses\": [" CONTAINER(
@@ -510,6 +525,7 @@ static const struct {
     int code; /* ENDED_BY: of main */
     int64_t waited_ms;
     enum pl_pod_verdict verdict;
+    bool disrupted;
 } reasons[] = {
     /* of a container that waits: for ever, for a while, not at all */
     {WAITS_FOR, "ContainerCreating", .verdict = PL_POD_WAITS},
@@ -547,16 +563,16 @@ static const struct {
     {ENDED_BY, "DeadlineExceeded", .code = 137, .verdict = PL_POD_FAILED},
     {ENDED_BY, "StartError", .code = 128, .verdict = PL_POD_ELSEWHERE},
     {ENDED_BY, "ContainerCannotRun", .code = 127, .verdict = PL_POD_ELSEWHERE},
-    {ENDED_BY, "ContainerStatusUnknown", .code = 137, .verdict = PL_POD_ELSEWHERE},
+    {ENDED_BY, "ContainerStatusUnknown", .code = 137, .verdict = PL_POD_ELSEWHERE, .disrupted = true},
     /* of the pod: its node would not have it, or would not keep it */
     {POD_ENDED_BY, "DeadlineExceeded", .verdict = PL_POD_FAILED},
-    {POD_ENDED_BY, "Evicted", .verdict = PL_POD_ELSEWHERE},
-    {POD_ENDED_BY, "NodeLost", .verdict = PL_POD_ELSEWHERE},
-    {POD_ENDED_BY, "Preempted", .verdict = PL_POD_ELSEWHERE},
-    {POD_ENDED_BY, "Preempting", .verdict = PL_POD_ELSEWHERE},
-    {POD_ENDED_BY, "Shutdown", .verdict = PL_POD_ELSEWHERE},
-    {POD_ENDED_BY, "NodeShutdown", .verdict = PL_POD_ELSEWHERE},
-    {POD_ENDED_BY, "Terminated", .verdict = PL_POD_ELSEWHERE},
+    {POD_ENDED_BY, "Evicted", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "NodeLost", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "Preempted", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "Preempting", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "Shutdown", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "NodeShutdown", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "Terminated", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
     {POD_ENDED_BY, "UnexpectedAdmissionError", .verdict = PL_POD_ELSEWHERE},
     {POD_ENDED_BY, "AdmissionErrorOfSomebody", .verdict = PL_POD_ELSEWHERE},
     {POD_ENDED_BY, "TopologyAffinityError", .verdict = PL_POD_ELSEWHERE},
@@ -569,11 +585,11 @@ static const struct {
     {POD_ENDED_BY, "OutOfephemeral-storage", .verdict = PL_POD_ELSEWHERE},
     {POD_ENDED_BY, "OutOfnvidia.com/gpu", .verdict = PL_POD_ELSEWHERE},
     {POD_ENDED_BY, "SomethingNew", .verdict = PL_POD_ELSEWHERE},
-    {DISRUPTED_BY, "PreemptionByScheduler", .verdict = PL_POD_ELSEWHERE},
-    {DISRUPTED_BY, "DeletionByTaintManager", .verdict = PL_POD_ELSEWHERE},
-    {DISRUPTED_BY, "EvictionByEvictionAPI", .verdict = PL_POD_ELSEWHERE},
-    {DISRUPTED_BY, "DeletionByPodGC", .verdict = PL_POD_ELSEWHERE},
-    {DISRUPTED_BY, "TerminationByKubelet", .verdict = PL_POD_ELSEWHERE},
+    {DISRUPTED_BY, "PreemptionByScheduler", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {DISRUPTED_BY, "DeletionByTaintManager", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {DISRUPTED_BY, "EvictionByEvictionAPI", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {DISRUPTED_BY, "DeletionByPodGC", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {DISRUPTED_BY, "TerminationByKubelet", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
 };
 
 static json_t *pod_with(enum reason_of of, const char *reason, int code)
@@ -605,6 +621,8 @@ static void each_reason_is_somebodys_business(void **state)
         pl_pod_state(pod, NULL, &asked, &got);
         if (got.verdict != reasons[i].verdict || (got.verdict != PL_POD_OVER && got.why[0] == '\0'))
             fail_msg("%s is said to be %s: %s", reasons[i].reason, pl_pod_verdict_name(got.verdict), got.why);
+        if (got.disrupted != reasons[i].disrupted)
+            fail_msg("%s is said %sto be the cluster's doing", reasons[i].reason, got.disrupted ? "" : "not ");
         json_decref(pod);
     }
 }
