@@ -82,8 +82,8 @@
  *    start, unless its agent had attached and the cluster took its pod away. The stage starts its next worker
  *    after a back-off of 10 s … 10 min, and its job fails after PL_SCHED_LOSSES_MAX failed starts in a row. The
  *    count begins again with the first worker that asks for a task.
- *  - Nodes: if workers of a job were lost on one node twice, at least PL_SCHED_BACKOFF_MIN_MS apart (losses
- *    at the same time count once), the job's new pods avoid that node, and its workers already there get no
+ *  - Nodes: if workers of a job were lost on one node twice, at least PL_SCHED_BACKOFF_MIN_MS apart or the second
+ *    one started after the first loss (losses at the same time count once), the job's new pods avoid that node, and its workers already there get no
  *    datums that were lost before. The node is used again after an hour without a loss. All nodes are used
  *    again if no other node has taken a pod for PL_SCHED_ELSEWHERE_MS. A restart of the daemon forgets these
  *    losses.

@@ -163,6 +163,8 @@ struct lost_on {
     char *node;
     uint32_t losses;
     int64_t at; /* time of the last loss that was counted; a loss shortly after a counted one is not counted */
+    /* highest worker id at that time: workers with higher ids were started later, so their loss counts */
+    uint64_t last_id;
 };
 
 /* The datums that a planned job must run. */

@@ -49,7 +49,7 @@ static struct job *job_of(const struct worker *w)
 }
 
 /* Counts a loss. Losses within PL_SCHED_BACKOFF_MIN_MS count once, because workers that are lost together
- * with their node are one failure of the node. */
+ * with their node are one failure of the node; a worker that was started after the counted loss is another. */
 void pl_sched_node_lost(struct pl_sched *s, const struct worker *w)
 {
     struct job *job = job_of(w);
@@ -64,10 +64,11 @@ void pl_sched_node_lost(struct pl_sched *s, const struct worker *w)
         if (!node)
             return;
         on = place(job->rows);
-        *on = (struct lost_on){.node = node, .losses = 1, .at = s->now};
-    } else if (s->now - on->at >= PL_SCHED_BACKOFF_MIN_MS) {
+        *on = (struct lost_on){.node = node, .losses = 1, .at = s->now, .last_id = s->last_id};
+    } else if (s->now - on->at >= PL_SCHED_BACKOFF_MIN_MS || w->id > on->last_id) {
         on->losses = s->now - on->at < PL_SCHED_NODE_FORGET_MS ? on->losses + 1 : 1;
         on->at = s->now;
+        on->last_id = s->last_id;
     }
 }
 

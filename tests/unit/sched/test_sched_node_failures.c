@@ -142,6 +142,22 @@ static void what_was_lost_is_not_given_to_who_is_there_still(void **state)
     kit_close(&k);
 }
 
+/* A preempted worker is replaced at once, perhaps on the node that is taken back: not a third time. */
+static void a_replacement_that_goes_as_well_is_another_loss(void **state)
+{
+    (void)state;
+    open_job((struct pl_sched_stage){.workers = 1}, 1);
+    for (int i = 0; i < 2; i++) {
+        uint64_t worker = started("");
+
+        on(worker, "a");
+        kit_do(&k, (struct pl_sched_event){
+                       .kind = PL_SCHED_EV_WORKER_EXITED, .id = worker, .exit = PL_SCHED_EXIT_DISRUPTED, .text = "preempted"});
+    }
+    (void)started("a");
+    kit_close(&k);
+}
+
 static void where_no_other_node_takes_it_the_same_will_do(void **state)
 {
     uint64_t worker = 0;
@@ -216,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_command_s_own_end_says_nothing_of_its_node),
         cmocka_unit_test(those_that_go_together_are_once),
         cmocka_unit_test(what_was_lost_is_not_given_to_who_is_there_still),
+        cmocka_unit_test(a_replacement_that_goes_as_well_is_another_loss),
         cmocka_unit_test(where_no_other_node_takes_it_the_same_will_do),
         cmocka_unit_test(an_hour_without_a_loss_makes_it_good),
     };
