@@ -4,6 +4,7 @@ import json
 import socket
 import socketserver
 import threading
+import time
 
 import control_plane
 import nodes
@@ -296,17 +297,25 @@ FILES = 24  # more than five workers lease, with what they fetch ahead
 
 
 def test_a_daemon_that_is_killed_while_it_makes_pods_makes_none_twice(world, gate):  # noqa: F811
-    """Those that it wrote down are adopted, those that it did not are removed, the rest is made; no worker ever has two. The commands wait until all kills
-    are over, so that the pods are needed however long they take to come."""
+    """Those that it wrote down are adopted, those that it did not are removed, the rest is made, and at once: a pod that was written down and not made is no
+    failed start, after which the stage would wait for 10 s. No worker ever has two. The commands wait until five pods were seen and all kills are over."""
     one = world([nodes.cpu("a", cpu="64")])
     one.daemon.default.repo("in").stages(kit.sh("many", f"{gate.wait}; cp /pfs/in/* /pfs/out/", glob="/*", workers=12, resources={"cpu": "100m"}), pipeline="many")
     one.daemon.default.commit("in", {f"f{i}": str(i) for i in range(FILES)})
+    run = one.daemon.get("/runs")["runs"][0]["id"]
+
+    def come(pods):
+        said = [job["reason"] for job in one.daemon.get(f"/runs/{run}")["jobs"]]
+        assert not any("failed to start" in reason for reason in said), said
+        return len(names(one, "many")) >= pods
+
     for pods in (2, 5):
-        one.kubelet.until(lambda pods=pods: len(names(one, "many")) >= pods, "pods are made")
+        began = time.monotonic()
+        one.kubelet.until(lambda pods=pods: come(pods), "pods are made")
+        assert pods == 2 or time.monotonic() - began < 10, one.tell()
         one.daemon.kill()
         one.daemon.start()
     gate.leave_open()
-    run = one.daemon.get("/runs")["runs"][0]["id"]
     succeeds(one, run, 120)
     assert len(one.daemon.default.files("many")) == FILES
     made = {}

@@ -18,6 +18,7 @@
 struct heard {
     unsigned started, exited, placed, up, waits, shapes, reshapes, images;
     bool hopeless, counts, offered;
+    enum pl_sched_exit exit;
     uint32_t pending_max;
     unsigned needs_told;
     uint64_t last, needs, shape_needs;
@@ -62,6 +63,7 @@ static inline void on_exited(void *self, uint64_t id, const struct pl_executor_e
     h->last = id;
     h->hopeless = end->hopeless;
     h->counts = end->counts;
+    h->exit = end->exit;
     (void)snprintf(h->end, sizeof h->end, "%s", end->text);
 }
 

@@ -149,6 +149,37 @@ static void a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try(void **state
     until(f, has_end);
     assert_false(f->heard.hopeless || f->heard.counts);
     assert_non_null(strstr(f->heard.end, "deleted"));
+    assert_int_equal(f->heard.exit, PL_SCHED_EXIT_DISRUPTED);
+}
+
+static void a_pod_that_is_deleted_with_its_grace_is_taken_away(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    patch(f, 7, json_pack("{s:{s:s}}", "metadata", "deletionTimestamp", "2026-11-22T10:00:00Z"));
+    finish(f, 7, 143, 0);
+    until(f, has_end);
+    assert_string_equal(f->heard.end, "its pod was deleted");
+    assert_int_equal(f->heard.exit, PL_SCHED_EXIT_DISRUPTED);
+}
+
+static void a_pod_whose_command_ends_is_not_taken_away(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    finish(f, 7, 1, 0);
+    until(f, has_end);
+    assert_int_equal(f->heard.exit, PL_SCHED_EXIT_OWN);
 }
 
 static bool says_insufficient(struct fixture *f)
@@ -698,6 +729,8 @@ int main(void)
         ROW(which_image_a_short_pod_ran_in_is_told_before_its_end),
         ROW(who_is_told_to_end_is_gone_when_the_cluster_says_so),
         ROW(a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try),
+        ROW(a_pod_that_is_deleted_with_its_grace_is_taken_away),
+        ROW(a_pod_whose_command_ends_is_not_taken_away),
         ROW(why_it_waits_is_told_in_the_clusters_words),
         ROW(an_event_of_the_pod_says_more),
         ROW(what_no_pod_of_the_stage_could_be_is_hopeless),

@@ -43,6 +43,7 @@ static void a_pod_that_a_backup_does_not_know_is_gone(void **state_)
     until(f, has_end_at_last);
     assert_int_equal(f->heard.last, 7);
     assert_string_equal(f->heard.end, "its pod was deleted");
+    assert_int_equal(f->heard.exit, PL_SCHED_EXIT_DISRUPTED);
     assert_false(f->heard.hopeless);
     assert_false(f->heard.counts);
     memset(&f->heard, 0, sizeof f->heard);
@@ -72,6 +73,7 @@ static void a_pod_that_went_with_a_backup_while_nobody_looked_is_not_waited_for(
     until(f, has_end);
     assert_string_equal(f->heard.end, "its pod no longer existed when the daemon restarted");
     assert_false(f->heard.hopeless);
+    assert_int_equal(f->heard.exit, PL_SCHED_EXIT_UNMADE); /* as far as anybody can tell */
 }
 
 /* Somebody has made a pod that is called as ours would be: it is not taken for ours, nor removed; the next start of the worker has another name. */

@@ -124,6 +124,29 @@ static void who_comes_up_ends_the_wait_after_a_failed_start(void **state)
     kit_close(&k);
 }
 
+/* The daemon was killed between its database and the cluster: it makes the pod now. */
+static void a_pod_that_was_written_down_and_not_made_is_no_failed_start(void **state)
+{
+    struct pl_sched_event ev;
+
+    (void)state;
+    kit_open(&k, 1, 0);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = {.id = 7, .offered = true, .pending_max = 4}});
+    kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7}));
+    kit_do(&k, kit_restored_job(&k, 1));
+    ev = (struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_WORKER};
+    ev.worker.id = 500;
+    ev.worker.stage = ev.worker.version = 1;
+    ev.worker.shape = 7;
+    ev.worker.starting = true;
+    kit_do(&k, ev);
+    kit_ready(&k);
+    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+    ended(500, PL_SCHED_EXIT_UNMADE, "its pod no longer existed when the daemon restarted");
+    assert_int_not_equal(started(), 500);
+    kit_close(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +155,7 @@ int main(void)
         cmocka_unit_test(a_command_that_cannot_be_started_is_a_failed_start),
         cmocka_unit_test(the_count_of_failed_starts_begins_again_with_a_worker_that_comes_up),
         cmocka_unit_test(who_comes_up_ends_the_wait_after_a_failed_start),
+        cmocka_unit_test(a_pod_that_was_written_down_and_not_made_is_no_failed_start),
     };
 
     return cmocka_run_group_tests_name("sched_disruption", tests, NULL, NULL);
