@@ -159,6 +159,20 @@ def test_who_needs_more_memory_than_it_asked_for_is_told_so(world):  # noqa: F81
     assert end["state"] == "failure" and "OOMKilled: the command needs more than the 128Mi of its resources.memory" in job["reason"], (job, one.tell())
 
 
+def test_who_needs_more_disk_than_its_pod_may_use_is_told_so(world, gate):  # noqa: F811
+    """It would be evicted wherever it ran: that is a try of the datum."""
+    one = world([nodes.cpu("a")])
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    name, = names(one, "st")
+    one.kubelet.evict(name, "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")
+    end = one.daemon.wait(run)
+    job, = end["jobs"]
+    assert end["state"] == "failure" and job["reason"].endswith(
+        "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi: the stage needs more disk: increase resources.disk"), job
+    assert names(one, "st") == {name}
+
+
 def test_a_daemon_that_comes_back_finds_its_pods(world, gate):  # noqa: F811
     """One pod before and after, whether the daemon was stopped or killed; the command runs on meanwhile."""
     one = world([nodes.cpu("a")])

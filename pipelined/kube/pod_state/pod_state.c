@@ -322,10 +322,39 @@ static const struct {
     {"DeadlineExceeded", false, false, PL_POD_FAILED},
 };
 
+/* Parts of the messages with which a kubelet evicts a pod that exceeded a limit of its own, and what the stage
+ * must change. */
+static const struct {
+    const char *part, *remedy;
+} own_evictions[] = {
+    {"Usage of EmptyDir volume \"shm\" exceeds", "the command needs more shared memory: increase resources.shm"},
+    {"Usage of EmptyDir volume", "the stage needs more disk: increase resources.disk"},
+    {"ephemeral local storage usage exceeds", "the stage needs more disk: increase resources.disk"},
+    {"exceeded its local ephemeral storage limit", "the stage needs more disk: increase resources.disk"},
+};
+
+/* Handles the eviction of a pod that exceeded a limit of its own: the stage would be evicted on every node. */
+static bool evicted_by_own_fault(struct look *l, const char *message)
+{
+    size_t n = strlen(message);
+
+    while (n > 0 && (message[n - 1] == ' ' || message[n - 1] == '.'))
+        n--;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(own_evictions); i++) {
+        if (!strstr(message, own_evictions[i].part))
+            continue;
+        say(l, PL_POD_FAILED, "Evicted: %.*s: %s", (int)PL_MIN(n, (size_t)500), message, own_evictions[i].remedy);
+        return true;
+    }
+    return false;
+}
+
 static bool ended_by_reason(struct look *l)
 {
     const char *reason = pl_json_str(l->status, "reason"), *message = pl_json_str(l->status, "message");
 
+    if (pl_streq(reason, "Evicted") && evicted_by_own_fault(l, message))
+        return true;
     for (size_t i = 0; i < PL_ARRAY_SIZE(pod_reasons) && reason[0] != '\0'; i++) {
         size_t n = strlen(pod_reasons[i].reason);
 

@@ -14,7 +14,7 @@
  * quotes the cluster's message if there is one.
  *
  *   waits ─────▶ runs ─────▶ over          both containers have ended: what the agent reported counts
- *     │  └────────┴────────▶ failed        caused by the command (memory, time limit): counts as a try
+ *     │  └────────┴────────▶ failed        caused by the command (memory, disk, time limit): counts as a try
  *     │  └────────┴────────▶ elsewhere     node lost, evicted, preempted, refused by the node: retried on another
  *     │                                    node, does not count as a try
  *     └────────────────────▶ given up      no other pod of the stage would do better (no such image): the stage

@@ -330,6 +330,39 @@ static const struct {
      PL_POD_FAILED,
      "DeadlineExceeded: Pod was active on the node longer",
      -1},
+    {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"Pod ephemeral local storage usage "
+     "exceeds the total limit of containers 1Gi. \", " BOTH(ENDED("137", "Error", "")) "}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi: the stage needs more disk: increase "
+     "resources.disk",
+     137},
+    {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"Container main exceeded its local "
+     "ephemeral storage limit \\\"1Gi\\\". \"}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "Evicted: Container main exceeded its local ephemeral storage limit \"1Gi\": the stage needs more disk: increase "
+     "resources.disk",
+     -1},
+    {"{" NODE
+     ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"Usage of EmptyDir volume \\\"tmp\\\" "
+     "exceeds the limit \\\"1Gi\\\". \"}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "Evicted: Usage of EmptyDir volume \"tmp\" exceeds the limit \"1Gi\": the stage needs more disk: increase resources.disk",
+     -1},
+    {"{" NODE
+     ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"Usage of EmptyDir volume \\\"shm\\\" "
+     "exceeds the limit \\\"2Gi\\\". \"}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "Evicted: Usage of EmptyDir volume \"shm\" exceeds the limit \"2Gi\": the command needs more shared memory: increase "
+     "resources.shm",
+     -1},
     /* nobody's doing: again, elsewhere */
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"The node was low on resource: "
      "ephemeral-storage.\", " BOTH(ENDED("137", "Error", "")) "}}",
