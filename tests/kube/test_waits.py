@@ -2,7 +2,7 @@
 import nodes
 import pods
 from test_demo import kit, world  # noqa: F401  a fixture
-from test_pod_faults import begin, says
+from test_pod_faults import begin, names, says
 from test_settings import first
 
 
@@ -38,3 +38,16 @@ def test_memory_and_capability_that_no_node_has_are_told_with_what_there_is(worl
     assert warnings_of(one, "fits", gpu={"memory": "40G", "compute": "8.0"}) == []
     one.kubelet.add_node(nodes.gpu("h", count=1, product="NVIDIA-H100-80GB-HBM3"))
     assert first(one, "large")["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+
+def test_a_stage_that_waits_for_a_runtime_class_goes_on_when_it_is_made(world):  # noqa: F811
+    """Without a restart of the daemon."""
+    one = world([nodes.cpu("a")], play=pods.on_demand)
+    name = f"class-of-{one.kubelet.namespace}"
+    run = begin(one, "st", "true", placement={"runtime_class": name})
+    says(one, run, "st", f'the cluster has no runtime class "{name}"')
+    assert not names(one, "st")
+    path = "/apis/node.k8s.io/v1/runtimeclasses"
+    assert one.kubelet.plane.request("POST", path, {"metadata": {"name": name}, "handler": "runc"})[0] == 201
+    assert first(one, "st")["spec"]["runtimeClassName"] == name
+    assert one.kubelet.plane.request("DELETE", f"{path}/{name}")[0] == 200

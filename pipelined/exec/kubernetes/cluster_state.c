@@ -21,6 +21,17 @@
     "} status{phase containerStatuses{allocatedResourcesStatus}}"
 
 struct pl_cluster {
+#define CLASSES_PATH "/apis/node.k8s.io/v1/runtimeclasses"
+
+/* A listing of the runtime classes while the loop runs. It has its own memory, because its answer may come after
+ * the cluster object was destroyed. */
+struct classes_look {
+    struct pl_cluster *cluster; /* NULL: it was destroyed */
+    struct pl_loop *loop;
+    struct pl_kube_call call;
+    struct pl_loop_work work;
+};
+
     struct pl_loop *loop;
     struct pl_kube_client *client;
     char *space, *store;
@@ -33,6 +44,8 @@ struct pl_cluster {
     json_t *runtime_classes; /* list of names as JSON; the names in `facts` point into it */
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
+    struct classes_look *classes_look; /* request in progress that lists the runtime classes again; NULL = none */
+    int64_t classes_ms;                /* monotonic time of the last such request */
     struct pl_node_capacity *offer;
     char *seen_path;
     struct pl_seen_nodes *seen; /* remembers the nodes of the last 30 days; NULL: no history is kept */
@@ -79,33 +92,93 @@ static void ask_groups(struct pl_cluster *c)
     pl_facts_groups(groups, &c->facts, c->dra);
 }
 
-/* Lists the runtime classes, if the account may; otherwise they stay unknown. */
-static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
+/* Replaces the known runtime classes by those of a list. Sets `*ret_changed` if they differ. PL_ENOMEM: the known
+ * ones stay. */
+static int take_classes(struct pl_cluster *c, const json_t *list, bool *ret_changed, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *list =
-        c->access.on[PL_KUBE_MAY_RUNTIME_CLASSES] ? ask(c, "/apis/node.k8s.io/v1/runtimeclasses") : NULL;
     const json_t *items = json_object_get(list, "items"), *item;
-    size_t i, n = json_array_size(items);
+    const size_t n = json_array_size(items);
+    _cleanup_(json_decrefp) json_t *classes = json_array();
+    _cleanup_free_ const char **names = calloc(n + 1, sizeof *names);
+    size_t i;
 
-    if (!list)
-        return 0;
-    c->runtime_classes = json_array();
-    c->class_names = calloc(n + 1, sizeof *c->class_names);
-    if (!c->runtime_classes || !c->class_names)
+    if (!classes || !names)
         return pl_err_nomem(err);
     json_array_foreach((json_t *)(uintptr_t)items, i, item)
     {
-        if (json_array_append_new(c->runtime_classes, json_string(pl_json_str(json_object_get(item, "metadata"), "name"))) < 0)
+        if (json_array_append_new(classes, json_string(pl_json_str(json_object_get(item, "metadata"), "name"))) < 0)
             return pl_err_nomem(err);
-        c->class_names[i] = json_string_value(json_array_get(c->runtime_classes, i));
+        names[i] = json_string_value(json_array_get(classes, i));
     }
     c->facts.runtime_classes = c->class_names;
+    *ret_changed = !c->facts.runtime_classes_known || !json_equal(classes, c->runtime_classes);
+    json_decref(c->runtime_classes);
+    free(c->class_names);
+    c->runtime_classes = TAKE_PTR(classes);
+    c->class_names = TAKE_PTR(names);
     c->facts.n_runtime_classes = n;
     c->facts.runtime_classes_known = true;
     return 0;
 }
 
 /* Reads one page of the list of nodes. `more`, a buffer of `n` bytes, contains the continue token of this
+/* Lists the runtime classes, if the account may; otherwise they stay unknown. */
+static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = c->access.on[PL_KUBE_MAY_RUNTIME_CLASSES] ? ask(c, CLASSES_PATH) : NULL;
+    bool changed;
+
+    return list ? take_classes(c, list, &changed, err) : 0;
+}
+
+static void on_classes(void *arg)
+{
+    struct classes_look *look = arg;
+    struct pl_cluster *c = look->cluster;
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    bool changed = false;
+
+    if (c && look->call.err.code == 0)
+        list = json_loadb((const char *)look->call.reply.data, look->call.reply.len, JSON_ALLOW_NUL, NULL);
+    pl_kube_call_finish(&look->call);
+    free(look);
+    if (!c)
+        return;
+    c->classes_look = NULL;
+    if (json_is_array(json_object_get(list, "items")) && take_classes(c, list, &changed, NULL) == 0 && changed)
+        pl_cluster_tell_soon(c);
+}
+
+static void on_classes_listed(struct pl_kube_call *call)
+{
+    struct classes_look *look = call->arg;
+
+    pl_loop_post_work(look->loop, &look->work, "cluster.classes", on_classes, look);
+}
+
+void pl_cluster_refresh_runtime_classes(struct pl_cluster *c)
+{
+    const int64_t now_ms = pl_clock_mono_ms();
+    struct classes_look *look;
+
+    if (!c->access.on[PL_KUBE_MAY_RUNTIME_CLASSES] || c->classes_look || now_ms - c->classes_ms < PL_CLUSTER_CLASSES_MS)
+        return;
+    look = calloc(1, sizeof *look);
+    if (!look)
+        return; /* without memory nothing is listed; the next call tries again */
+    c->classes_ms = now_ms;
+    c->classes_look = look;
+    look->cluster = c;
+    look->loop = c->loop;
+    look->call = (struct pl_kube_call){.method = "GET",
+                                       .path = CLASSES_PATH,
+                                       .once = true,
+                                       .deadline_ms = PL_CLUSTER_CLASSES_MS,
+                                       .done = on_classes_listed,
+                                       .arg = look};
+    pl_kube_client_start(c->client, &look->call);
+}
+
  * page and receives that of the next page, "" after the last one. */
 static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
 {
@@ -418,6 +491,8 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     json_decref(c->listed);
     json_decref(c->runtime_classes);
     free(c->class_names);
+    if (c->classes_look)
+        c->classes_look->cluster = NULL;
     free(c->space);
     free(c->store);
     free(c);

@@ -10,7 +10,8 @@
 #include "pipelined/kube/nodes/gpu_report.h"
 #include "pipelined/kube/nodes/node_capacity.h"
 
-#define PL_CLUSTER_CHANGED_MS 500 /* changes of nodes within this time cause one report */
+#define PL_CLUSTER_CHANGED_MS 500  /* changes of nodes within this time cause one report */
+#define PL_CLUSTER_CLASSES_MS 4000 /* least time between two listings of the runtime classes */
 /* Members of a pod's metadata to keep (a selection for kube_scan.h). From these members the object knows
  * which stage holds the pod's GPUs, and whether the pod measures GPU use. */
 #define PL_CLUSTER_POD_KEEP                                                                                                      \
@@ -56,6 +57,9 @@ const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
 const struct pl_node_capacity *pl_cluster_offer(const struct pl_cluster *c);
 /* Call this after a quota has refused a pod; see pl_namespace_limits_refresh. */
 void pl_cluster_look_at_limits(struct pl_cluster *c);
+/* Call this while a stage waits for a runtime class: lists the runtime classes again, at most once per
+ * PL_CLUSTER_CLASSES_MS, if the account may. */
+void pl_cluster_refresh_runtime_classes(struct pl_cluster *c);
 /* Schedules a call of `changed` within PL_CLUSTER_CHANGED_MS; further requests until then are covered by the
  * same call. */
 void pl_cluster_tell_soon(struct pl_cluster *c);

@@ -292,6 +292,8 @@ static void look(void *arg)
         pl_cluster_discovery_tick(k);
         pl_owner_object_read(k);
         pl_kube_on_changed(k);
+        if (k->cluster && pl_pod_shapes_lack_class(k))
+            pl_cluster_refresh_runtime_classes(k->cluster);
         pl_worker_pods_tick_blocked(k);
         tell_problem(k);
         pl_kube_logs_look(k);

@@ -95,6 +95,8 @@ static uint64_t facts_number(struct kube *k, uint64_t secrets)
     }
     for (size_t i = 0; i < c->n_gpu_labels; i++)
         n = pl_xxh64(c->gpu_labels[i], strlen(c->gpu_labels[i]), n);
+    for (size_t i = 0; i < c->n_runtime_classes; i++)
+        n = pl_xxh64(c->runtime_classes[i], strlen(c->runtime_classes[i]), n);
     return n;
 }
 
@@ -230,6 +232,7 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
     if (!s)
         return NULL;
     s->broken = true;
+    s->no_class = pl_streq(why->field, "placement.runtime_class");
     snprintf(s->broken_by, sizeof s->broken_by, "%.700s", why->msg);
     return s;
 }
@@ -315,6 +318,16 @@ void pl_pod_shapes_forget(struct kube *k)
             pl_pod_shape_free(unused[i]);
         }
     } while (n == PL_ARRAY_SIZE(unused));
+}
+
+bool pl_pod_shapes_lack_class(const struct kube *k)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&k->shapes, &i));)
+        if (((const struct kshape *)slot->value)->no_class)
+            return true;
+    return false;
 }
 
 void pl_pod_shape_look(struct kube *k, struct kshape *s)

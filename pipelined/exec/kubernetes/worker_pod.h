@@ -66,6 +66,7 @@ struct kshape {
     uint32_t pods; /* number of existing pods that have this shape */
     bool queued;   /* a queue of Kueue admits these pods and decides whether there is capacity */
     bool broken;   /* no pod can be made of the stage, for the reason in `broken_by` */
+    bool no_class; /* the reason is that the cluster has no such runtime class */
     char broken_by[PL_NODE_CAPACITY_WHY_BYTES];
     bool told, offered;
     uint32_t told_max;
@@ -328,6 +329,8 @@ void pl_pod_shape_free(void *shape);
 void pl_pod_shape_take(struct kpod *p, struct kshape *s);
 /* Frees the shapes that no pod has and that the engine does not use. */
 void pl_pod_shapes_forget(struct kube *k);
+/* Returns true if a stage waits for a runtime class. */
+bool pl_pod_shapes_lack_class(const struct kube *k);
 /* Checks again whether the cluster offers the shape, and how many of its pods may be pending; reports
  * changes. */
 void pl_pod_shape_look(struct kube *k, struct kshape *s);
