@@ -124,6 +124,7 @@ struct pl_executor_check {
      * the cluster; set by `ask`: the cluster did not answer this check */
     bool away;
     char *body; /* private state that the executor passes from `check` to `ask` */
+    char own[512];
     char name[64];
     uint64_t number;
 };

@@ -108,6 +108,24 @@ def test_maps_quotas_and_what_the_configuration_says(plane, space):
         assert status == 5 and words in said, said
 
 
+def test_limits_that_refuse_our_own_containers_are_said_with_the_setting(plane):
+    narrow = "/api/v1/namespaces/narrow"
+    make(plane, "/api/v1/namespaces", {"metadata": {"name": "narrow"}})
+    make(plane, f"{narrow}/limitranges", {"metadata": {"name": "team"}, "spec": {"limits": [{"type": "Container", "max": {"memory": "256Mi"}}]}})
+    kubeconfig, config = plane.kubeconfig("narrow-space", namespace="narrow"), plane.folder / "narrow.json"
+    sentence = "LimitRange team allows a container at most 256Mi of memory, and container agent has a limit of 512Mi"
+    status, found, _ = doctor(kubeconfig)
+    assert status == 5 and found["limits"][0][:2] == ("FAIL", sentence) and "kubernetes.agent_memory" in found["limits"][0][2], found
+    config.write_text(json.dumps({"kubernetes": {"agent_memory": "192Mi"}}), encoding="ascii")
+    assert doctor(kubeconfig, "--config", config)[1]["limits"][0][0] == "ok"
+    make(plane, f"{narrow}/resourcequotas", {"metadata": {"name": "small"}, "spec": {"hard": {"limits.memory": "128Mi"}}})
+    found = doctor(kubeconfig, "--config", config)[1]
+    assert found["limits"][0][1].startswith("ResourceQuota small allows all pods together 128Mi of limits.memory, and container agent of each has"), found
+    config.write_text(json.dumps({"kubernetes": {"agent_memory": "lots"}}), encoding="ascii")
+    status, _, said = doctor(kubeconfig, "--config", config)
+    assert status == 5 and "kubernetes.agent_memory is " in said and "use a quantity such as 512Mi" in said, said
+
+
 def test_a_pod_that_cannot_start_is_said_and_taken_away(plane, space):
     status, found, _ = doctor(space, "--image", "reg.example/pipelined:1", "--wait", "1")
     grade, text, remedy = found["probe"][0]

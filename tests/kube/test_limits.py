@@ -76,6 +76,17 @@ def test_more_than_a_limit_range_allows_is_refused_in_its_words(world):  # noqa:
     assert job["state"] == "failure" and sentence in job["reason"] and "permission" not in job["reason"], job
 
 
+def test_a_limit_range_that_refuses_the_agent_names_it_and_the_setting(world):  # noqa: F811
+    """The API server's words name neither the container nor what to change; they follow."""
+    one = world([nodes.cpu("a")], speaks=before(lambda kubelet: limit_range(kubelet, max={"memory": "256Mi"}, default={"memory": "200Mi"})))
+    repo = one.daemon.default.repo("in-st")
+    warned = repo.stages(kit.sh("st", COPY, **{"input": {"repo": "in-st", "name": "in", "glob": "/"}, **ONCE}), pipeline="st")
+    sentence = "LimitRange team allows a container at most 256Mi of memory, and container agent has a limit of 512Mi: lower kubernetes.agent_memory"
+    assert any("not checked: " + sentence in line for line in warned["warnings"]), warned
+    job, = one.daemon.wait(one.daemon.push("in-st", "f", "x")["run"])["jobs"]
+    assert job["state"] == "failure" and sentence in job["reason"] and "maximum memory usage per Container is 256Mi, but limit is 512Mi" in job["reason"], job
+
+
 def test_a_quota_that_demands_limits_has_them_where_we_know_what_they_are(world):  # noqa: F811
     """Of CPU what is asked for; of memory only the stage can say it: asked for when its pipeline is made, and waited for where the quota came later."""
     one = world([nodes.cpu("a", cpu="16")])

@@ -2,7 +2,7 @@
  *
  * In:      This machine, a kubeconfig.
  * Out:     ok, warn or FAIL with the remedy.
- * Uses:    cli/support, db/writer, kube/{client, nodes, pod, pod_state}, storage/{base, system}
+ * Uses:    cli/support, db/writer, kube/{client, nodes, pod, pod_state}, text, storage/{base, system}
  * Threads: Main thread.
  *
  * Inside:
@@ -34,9 +34,11 @@ enum pl_doctor_grade { PL_DOCTOR_OK, PL_DOCTOR_WARN, PL_DOCTOR_FAIL };
 /* The settings that the daemon will use, named like the keys of its configuration; NULL or 0 = not given. */
 struct pl_doctor_asked {
     const char *kubeconfig, *context, *name_space, *image, *default_image, *owner, *ca, *trust_bundle, *worker_url, *node_cache;
-    const char *pull_secret;
-    const char *arch; /* list of processor architectures, separated by commas */
-    uint64_t wait_s;  /* how long to wait for the test pod, in seconds */
+    const char *pull_secret, *agent_memory;
+    int64_t agent_memory_bytes; /* of `agent_memory` */
+    const json_t *pod_template; /* owned by the configuration's JSON */
+    const char *arch;           /* list of processor architectures, separated by commas */
+    uint64_t wait_s;            /* how long to wait for the test pod, in seconds */
 };
 
 struct pl_doctor {
@@ -77,6 +79,10 @@ int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err);
  * further check makes sense; a line that says why has then been printed. */
 PL_MUST_CHECK
 int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err);
+/* Builds the pod of a stage exactly as the daemon would. `*ret` is a new reference. PL_ENOMEM; errors of
+ * pl_pod_render. */
+PL_MUST_CHECK
+int pl_doctor_pod(struct pl_doctor *d, json_t **ret, struct pl_err *err);
 /* Starts a test pod in the namespace, built like the pod of a stage, and prints the result. The pod is always
  * deleted afterwards. */
 PL_MUST_CHECK

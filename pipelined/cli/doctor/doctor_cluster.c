@@ -5,6 +5,7 @@
 #include "pipelined/cli/support/show.h"
 
 #include "pipelined/kube/nodes/node_capacity.h"
+#include "pipelined/kube/pod/own_limits.h"
 #include "storage/base/clock.h"
 
 #include <stdio.h>
@@ -404,6 +405,31 @@ static int say_quota(struct pl_doctor *d, const json_t *quota, const json_t *ran
     return r;
 }
 
+/* Compares what the containers that pipelined adds to every pod ask for with the limit ranges and quotas. Prints a line
+ * if there are any. */
+static int check_own_containers(struct pl_doctor *d, const json_t *ranges, const json_t *quotas, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *pod = NULL;
+    struct pl_own_limits found;
+    const json_t *one;
+    size_t i;
+
+    if (json_array_size(ranges) + json_array_size(quotas) == 0 || pl_doctor_pod(d, &pod, NULL) < 0)
+        return 0; /* the probe reports why the pod cannot be built */
+    json_array_foreach((json_t *)(uintptr_t)ranges, i, one)
+    {
+        if (pl_own_limits_range(one, pod, &found))
+            return pl_doctor_say(d, PL_DOCTOR_FAIL, "limits", found.remedy, err, "%s", found.why);
+    }
+    json_array_foreach((json_t *)(uintptr_t)quotas, i, one)
+    {
+        if (pl_own_limits_quota(one, pod, &found))
+            return pl_doctor_say(d, PL_DOCTOR_FAIL, "limits", found.remedy, err, "%s", found.why);
+    }
+    return pl_doctor_say(d, PL_DOCTOR_OK, "limits", NULL, err,
+                         "the LimitRanges and quotas admit the containers that pipelined adds to pods");
+}
+
 static int check_limits(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *quotas = NULL, *ranges = NULL;
@@ -432,7 +458,7 @@ static int check_limits(struct pl_doctor *d, struct pl_err *err)
     if (r == 0 && json_array_size(json_object_get(quotas, "items")) == 0)
         r = pl_doctor_say(d, PL_DOCTOR_OK, "quota", NULL, err, "none%s",
                           json_array_size(limits) ? "; a LimitRange gives containers defaults for what they do not ask for" : "");
-    return r;
+    return r < 0 ? r : check_own_containers(d, limits, json_object_get(quotas, "items"), err);
 }
 
 /* ---- all checks ---- */

@@ -62,14 +62,16 @@ static int set_commands(struct probe *p, json_t *pod)
     return r | json_object_set_new(json_object_get(pod, "metadata"), "name", json_string(p->name));
 }
 
-/* Builds the pod object exactly as the daemon would for a stage. */
-static int render(struct probe *p, json_t **ret, struct pl_err *err)
+int pl_doctor_pod(struct pl_doctor *d, json_t **ret, struct pl_err *err)
 {
-    const struct pl_doctor_asked *a = &p->d->asked;
-    struct pl_spec *spec = make_spec(a->default_image ? a->default_image : a->image, err);
+    const struct pl_doctor_asked *a = &d->asked;
+    const char *image = a->image ? a->image : "pipelined"; /* without an image the pod is not started */
+    struct pl_spec *spec = make_spec(a->default_image ? a->default_image : image, err);
     const struct pl_pod_settings settings = {.store_id = "doctor",
-                                             .namespace = p->d->space,
-                                             .image = a->image,
+                                             .namespace = d->space,
+                                             .image = image,
+                                             .agent_memory_bytes = a->agent_memory_bytes,
+                                             .pod_template = a->pod_template,
                                              .pull_secrets = &a->pull_secret,
                                              .n_pull_secrets = a->pull_secret != NULL,
                                              .worker_url = a->worker_url ? a->worker_url : "",
@@ -83,10 +85,8 @@ static int render(struct probe *p, json_t **ret, struct pl_err *err)
     if (!spec)
         return err ? err->code : PL_ENOMEM;
     worker.stage = &spec->stages[0];
-    r = pl_pod_render(&p->d->facts, &settings, &worker, &pod, err);
-    if (r == 0 && set_commands(p, pod.pod) != 0)
-        r = pl_err_nomem(err);
-    *ret = json_incref(pod.pod);
+    r = pl_pod_render(&d->facts, &settings, &worker, &pod, err);
+    *ret = r < 0 ? NULL : json_incref(pod.pod);
     pl_pod_finish(&pod);
     pl_spec_destroy(spec);
     return r;
@@ -104,7 +104,9 @@ static int start(struct probe *p, struct pl_err *err)
     snprintf(p->name, sizeof p->name, "pipelined-doctor-%08llx", (unsigned long long)(number & 0xffffffff));
     snprintf(collection, sizeof collection, "/api/v1/namespaces/%.200s/pods", p->d->space);
     snprintf(p->path, sizeof p->path, "%s/%s", collection, p->name);
-    r = render(p, &pod, err);
+    r = pl_doctor_pod(p->d, &pod, err);
+    if (r == 0 && set_commands(p, pod) != 0)
+        r = pl_err_nomem(err);
     if (r == 0 && !(body = json_dumps(pod, JSON_COMPACT)))
         r = pl_err_nomem(err);
     if (r < 0)

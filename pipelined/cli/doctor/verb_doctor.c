@@ -5,6 +5,7 @@
 #include "pipelined/cli/support/show.h"
 
 #include "pipelined/kube/pod/node_cache_path.h"
+#include "pipelined/text/quantity.h"
 
 #include "storage/system/io.h"
 
@@ -28,12 +29,22 @@ static void take_config(struct pl_doctor_asked *a, const json_t *tree)
         {"kubernetes.pull_secrets", &a->pull_secret},
         {"kubernetes.arch", &a->arch},
         {"kubernetes.node_cache", &a->node_cache},
+        {"kubernetes.agent_memory", &a->agent_memory},
         {"worker_url", &a->worker_url},
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
         if (!*keys[i].slot && *pl_show_text_at(tree, keys[i].key))
             *keys[i].slot = pl_show_text_at(tree, keys[i].key);
+    a->pod_template = pl_show_at(tree, "kubernetes.pod_template");
+}
+
+/* Checks settings of the configuration as the daemon does. */
+static int check_settings(struct pl_doctor_asked *a, struct pl_err *err)
+{
+    if (a->agent_memory && (pl_quantity_bytes(a->agent_memory, &a->agent_memory_bytes, NULL) < 0 || a->agent_memory_bytes <= 0))
+        return pl_err_set(err, PL_EINVAL, "kubernetes.agent_memory is \"%s\": use a quantity such as 512Mi", a->agent_memory);
+    return a->node_cache ? pl_node_cache_path_check(a->node_cache, err) : 0;
 }
 
 static int read_config(const char *path, json_t **ret, struct pl_err *err)
@@ -67,7 +78,7 @@ static int read_options(struct pl_doctor *d, json_t **config, struct pl_err *err
         r = read_config(file, config, err);
     if (r == 0 && *config)
         take_config(&d->asked, *config);
-    return r < 0 || !d->asked.node_cache ? r : pl_node_cache_path_check(d->asked.node_cache, err);
+    return r < 0 ? r : check_settings(&d->asked, err);
 }
 
 static int connect_to(struct pl_doctor *d, struct pl_err *err)

@@ -12,6 +12,7 @@
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 #define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable capacity conditions addresses}"
@@ -20,7 +21,6 @@
     "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} " PL_CLUSTER_HOLDS_KEEP       \
     "} status{phase containerStatuses{allocatedResourcesStatus}}"
 
-struct pl_cluster {
 #define CLASSES_PATH "/apis/node.k8s.io/v1/runtimeclasses"
 
 /* A listing of the runtime classes while the loop runs. It has its own memory, because its answer may come after
@@ -32,6 +32,7 @@ struct classes_look {
     struct pl_loop_work work;
 };
 
+struct pl_cluster {
     struct pl_loop *loop;
     struct pl_kube_client *client;
     char *space, *store;
@@ -43,9 +44,9 @@ struct classes_look {
     bool stale;              /* the facts about nodes must be computed again */
     json_t *runtime_classes; /* list of names as JSON; the names in `facts` point into it */
     const char **class_names;
-    char dra[PL_FACTS_DRA_BYTES];
     struct classes_look *classes_look; /* request in progress that lists the runtime classes again; NULL = none */
     int64_t classes_ms;                /* monotonic time of the last such request */
+    char dra[PL_FACTS_DRA_BYTES];
     struct pl_node_capacity *offer;
     char *seen_path;
     struct pl_seen_nodes *seen; /* remembers the nodes of the last 30 days; NULL: no history is kept */
@@ -110,18 +111,17 @@ static int take_classes(struct pl_cluster *c, const json_t *list, bool *ret_chan
             return pl_err_nomem(err);
         names[i] = json_string_value(json_array_get(classes, i));
     }
-    c->facts.runtime_classes = c->class_names;
     *ret_changed = !c->facts.runtime_classes_known || !json_equal(classes, c->runtime_classes);
     json_decref(c->runtime_classes);
     free(c->class_names);
     c->runtime_classes = TAKE_PTR(classes);
     c->class_names = TAKE_PTR(names);
+    c->facts.runtime_classes = c->class_names;
     c->facts.n_runtime_classes = n;
     c->facts.runtime_classes_known = true;
     return 0;
 }
 
-/* Reads one page of the list of nodes. `more`, a buffer of `n` bytes, contains the continue token of this
 /* Lists the runtime classes, if the account may; otherwise they stay unknown. */
 static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
 {
@@ -179,6 +179,7 @@ void pl_cluster_refresh_runtime_classes(struct pl_cluster *c)
     pl_kube_client_start(c->client, &look->call);
 }
 
+/* Reads one page of the list of nodes. `more`, a buffer of `n` bytes, contains the continue token of this
  * page and receives that of the next page, "" after the last one. */
 static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
 {
@@ -408,6 +409,15 @@ void pl_cluster_look_at_limits(struct pl_cluster *c)
     pl_namespace_limits_refresh(c->limits);
 }
 
+void pl_cluster_own_limits(const struct pl_cluster *c, const json_t *pod, char out[PL_CLUSTER_OWN_LIMITS_BYTES])
+{
+    struct pl_own_limits found;
+
+    out[0] = '\0';
+    if (pl_namespace_limits_refuse(c->limits, pod, &found))
+        snprintf(out, PL_CLUSTER_OWN_LIMITS_BYTES, "%s: %c%s", found.why, tolower(found.remedy[0]), found.remedy + 1);
+}
+
 static int ask_limits(struct pl_cluster *c, struct pl_err *err)
 {
     const struct pl_namespace_limits_config config = {.loop = c->loop,
@@ -481,6 +491,8 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     c->nodes = pl_loop_informer_destroy(c->nodes);
     c->pods = pl_loop_informer_destroy(c->pods);
     c->limits = pl_namespace_limits_destroy(c->limits);
+    if (c->classes_look)
+        c->classes_look->cluster = NULL;
     pl_timer_destroy(c->timer);
     pl_timer_destroy(c->seen_timer);
     pl_node_history_destroy(c->seen, c->offer, pl_clock_wall_us() / 1000);
@@ -491,8 +503,6 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     json_decref(c->listed);
     json_decref(c->runtime_classes);
     free(c->class_names);
-    if (c->classes_look)
-        c->classes_look->cluster = NULL;
     free(c->space);
     free(c->store);
     free(c);

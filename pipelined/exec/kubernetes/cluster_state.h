@@ -10,8 +10,9 @@
 #include "pipelined/kube/nodes/gpu_report.h"
 #include "pipelined/kube/nodes/node_capacity.h"
 
-#define PL_CLUSTER_CHANGED_MS 500  /* changes of nodes within this time cause one report */
-#define PL_CLUSTER_CLASSES_MS 4000 /* least time between two listings of the runtime classes */
+#define PL_CLUSTER_CHANGED_MS       500  /* changes of nodes within this time cause one report */
+#define PL_CLUSTER_CLASSES_MS       4000 /* least time between two listings of the runtime classes */
+#define PL_CLUSTER_OWN_LIMITS_BYTES 512
 /* Members of a pod's metadata to keep (a selection for kube_scan.h). From these members the object knows
  * which stage holds the pod's GPUs, and whether the pod measures GPU use. */
 #define PL_CLUSTER_POD_KEEP                                                                                                      \
@@ -57,6 +58,9 @@ const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
 const struct pl_node_capacity *pl_cluster_offer(const struct pl_cluster *c);
 /* Call this after a quota has refused a pod; see pl_namespace_limits_refresh. */
 void pl_cluster_look_at_limits(struct pl_cluster *c);
+/* If the namespace's limits refuse every pod because of pipelined's own containers, as they are in `pod`, writes which
+ * container that is and what to do to `out` (""  otherwise), for the API server's refusal names neither. */
+void pl_cluster_own_limits(const struct pl_cluster *c, const json_t *pod, char out[PL_CLUSTER_OWN_LIMITS_BYTES]);
 /* Call this while a stage waits for a runtime class: lists the runtime classes again, at most once per
  * PL_CLUSTER_CLASSES_MS, if the account may. */
 void pl_cluster_refresh_runtime_classes(struct pl_cluster *c);

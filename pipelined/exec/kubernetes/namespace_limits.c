@@ -260,3 +260,21 @@ bool pl_namespace_limits_required(const struct pl_limits *l, const char *resourc
     }
     return false;
 }
+
+bool pl_namespace_limits_refuse(const struct pl_limits *l, const json_t *pod, struct pl_own_limits *ret)
+{
+    const char *name;
+    json_t *object;
+
+    json_object_foreach(l->sides[RANGES].objects, name, object)
+    {
+        if (pl_own_limits_range(object, pod, ret))
+            return true;
+    }
+    json_object_foreach(l->sides[QUOTAS].objects, name, object)
+    {
+        if (pl_own_limits_quota(object, pod, ret))
+            return true;
+    }
+    return false;
+}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "pipelined/exec/kubernetes/loop_informer.h"
+#include "pipelined/kube/pod/own_limits.h"
 
 #define PL_NAMESPACE_LIMITS_RETRY_MS 10000
 
@@ -35,3 +36,6 @@ void pl_namespace_limits_refresh(struct pl_limits *l);
 /* Returns true if every container must have a limit for `resource` ("cpu" or "memory"), because a quota
  * counts the limits and no limit range sets a default. */
 bool pl_namespace_limits_required(const struct pl_limits *l, const char *resource);
+/* Returns true if a limit range or a quota refuses every pod because of the containers that pipelined adds to it, as they
+ * are in `pod`; then fills `ret`. */
+bool pl_namespace_limits_refuse(const struct pl_limits *l, const json_t *pod, struct pl_own_limits *ret);

@@ -55,6 +55,7 @@ static int begin(struct kube *k, const char *project, const struct pl_stage *def
     request.elsewhere = pod.elsewhere;
     if (!pl_kube_queue_of(pod.pod)) /* with a queue, Kueue decides whether there is capacity */
         (void)pl_node_capacity_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
+    pl_cluster_own_limits(k->cluster, pod.pod, ret->own);
     snprintf(ret->name, sizeof ret->name, "%s", pod.name);
     ret->number = number_of(pod.pod);
     ret->body = json_dumps(pod.pod, JSON_COMPACT);
@@ -137,6 +138,8 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
         know(k, check->number);
     else if ((op.status.code == 400 || op.status.code == 422) && !refuses_dry_runs(&op.status))
         r = pl_err_set(err, PL_EINVAL, "the cluster rejects its pod: %.700s", op.err.msg);
+    else if (*check->own && op.verdict != PL_KUBE_AGAIN)
+        snprintf(check->not_checked, sizeof check->not_checked, "%s (%.400s)", check->own, op.err.msg);
     else
         snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
     check->away = op.verdict == PL_KUBE_AGAIN; /* temporary failures were retried until the deadline */

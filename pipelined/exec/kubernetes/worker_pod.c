@@ -448,6 +448,19 @@ static void is_there(struct kpod *p)
     pl_worker_pod_tick(p);
 }
 
+/* Adds to a refusal what pipelined's own containers have to do with it, if they have. */
+static void explain(const struct kpod *p, struct pl_err *err)
+{
+    char own[PL_CLUSTER_OWN_LIMITS_BYTES] = "", words[300];
+
+    if (p->shape && p->shape->pod)
+        pl_cluster_own_limits(p->kube->cluster, p->shape->pod, own);
+    if (!*own)
+        return;
+    snprintf(words, sizeof words, "%.290s", err->msg);
+    pl_err_set(err, err->code, "%s (%s)", own, words);
+}
+
 /* Handles the end of a request that creates an object: creates the next object, retries, or ends the
  * worker. */
 static void on_made(void *arg)
@@ -459,6 +472,8 @@ static void on_made(void *arg)
     if (p->kube && err.code == 0 && p->step == KPOD_MAKING)
         know_uid(p, p->making->op.uid);
     making_free(p);
+    if (p->kube && (verdict == PL_KUBE_REFUSED || verdict == PL_KUBE_PARK))
+        explain(p, &err);
     if (!p->kube)
         destroy(p);
     /* `seen`: the pod exists although the answer to its creation was lost */

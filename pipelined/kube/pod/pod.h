@@ -9,6 +9,7 @@
  *   cluster_facts        facts about the cluster that pod_render uses
  *   gpushare             arithmetic of shared GPU memory
  *   node_cache_path      validates the node folder for the agents' cache
+ *   own_limits           whether a namespace's limits refuse pipelined's own containers
  *   pod_patch            JSON merge, strategic merge and JSON patch
  *   pod_render           renders a worker's pod
  *   secret_object        project secrets as Kubernetes Secrets
