@@ -3,6 +3,7 @@
 
 #include "storage/base/clock.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,6 +14,8 @@ static struct {
     enum pl_log_level least;
     bool json;
 } log_state = {.program = "pipelined", .least = PL_LOG_INFO};
+
+static _Thread_local uint64_t log_request; /* 0 = none */
 
 static const char *const log_names[] = {"debug", "info", "warn", "error"};
 
@@ -32,6 +35,14 @@ void pl_log_init(const char *program, enum pl_log_level least, bool json)
     (void)snprintf(log_state.program, sizeof(log_state.program), "%s", program);
     log_state.least = least;
     log_state.json = json;
+}
+
+uint64_t pl_log_request(uint64_t id)
+{
+    const uint64_t before = log_request;
+
+    log_request = id;
+    return before;
 }
 
 /* Copies `text` escaped for a JSON string, truncated to fit. */
@@ -54,7 +65,7 @@ static void log_escape(const char *text, char *out, size_t size)
 
 void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...)
 {
-    char message[LOG_LINE_BYTES / 2], escaped[LOG_LINE_BYTES], line[LOG_LINE_BYTES + 256], when[32];
+    char message[LOG_LINE_BYTES / 2], escaped[LOG_LINE_BYTES], line[LOG_LINE_BYTES + 256], when[32], request[40] = "";
     va_list ap;
     int n;
 
@@ -71,9 +82,11 @@ void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...)
     pl_clock_text(pl_clock_wall_us(), when);
     if (log_state.json) {
         log_escape(message, escaped, sizeof(escaped));
+        if (log_request != 0)
+            (void)snprintf(request, sizeof(request), ",\"request\":%" PRIu64, log_request);
         n = snprintf(line, sizeof(line),
-                     "{\"time\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"module\":\"%s\",\"message\":\"%s\"}\n", when,
-                     log_names[level], log_state.program, module, escaped);
+                     "{\"time\":\"%s\",\"level\":\"%s\",\"program\":\"%s\",\"module\":\"%s\"%s,\"message\":\"%s\"}\n", when,
+                     log_names[level], log_state.program, module, request, escaped);
     } else {
         n = snprintf(line, sizeof(line), "%s %-5s %s: %s\n", when, log_names[level], module, message);
     }

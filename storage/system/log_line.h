@@ -12,6 +12,9 @@ bool pl_log_level_parse(const char *name, enum pl_log_level *ret);
 /* Sets the program's name, the lowest level that is written, and the format. Call it before other threads
  * start. */
 void pl_log_init(const char *program, enum pl_log_level least, bool json);
+/* Says that this thread works for the request with this id, so that its JSON lines carry `"request":ID`; 0 = for none.
+ * Returns the id of before. */
+uint64_t pl_log_request(uint64_t id);
 /* Writes one line if `level` is high enough. `module` is e.g. "sched"; the message is one sentence. Line
  * breaks in it are replaced by spaces. */
 void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...) PL_PRINTF(3, 4);

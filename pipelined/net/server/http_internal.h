@@ -67,8 +67,8 @@ struct pl_http_server {
     bool stopped;        /* pl_http_server_stop has completed */
     atomic_int stopping; /* a value of enum http_stopping */
     atomic_bool hurry;
-    atomic_uint_fast64_t next_id;
-    atomic_size_t bodies; /* total bytes of request bodies in memory, at most `bodies_max` */
+    atomic_uint_fast64_t requests; /* since the start */
+    atomic_size_t bodies;          /* total bytes of request bodies in memory, at most `bodies_max` */
     size_t bodies_max;
 
     pthread_mutex_t lock; /* guards the fields below */
@@ -134,6 +134,12 @@ struct pl_http_request {
 
 /* http_server.c */
 void pl_httpd_request_ref(struct pl_http_request *r);
+/* Counts a request of the server and returns its id, which no other request of any server of this process has. */
+uint64_t pl_httpd_number(struct pl_http_server *s);
+/* Before and after this thread works for the request: log lines carry its id, and failed allocations of earlier
+ * requests are forgotten. */
+void pl_httpd_work_begin(const struct pl_http_request *r);
+void pl_httpd_work_end(void);
 void pl_httpd_request_unref(struct pl_http_request *r);
 /* Suspends the connection. Call it on libmicrohttpd's thread, with the request's lock held. Returns false if
  * the server is cutting off connections: then end the request. */

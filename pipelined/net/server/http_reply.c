@@ -4,6 +4,7 @@
 
 #include "pipelined/text/json_text.h"
 #include "storage/base/alloc_failure.h"
+#include "storage/system/log_line.h"
 
 #include <ctype.h>
 #include <gnutls/gnutls.h>
@@ -71,8 +72,18 @@ void pl_httpd_add_common_headers(struct pl_http_request *r, struct MHD_Response 
 
 /* --- setting the reply --- */
 
+/* Logs each reply at level debug, under the id that the reply carries. */
+static void log_reply(const struct pl_http_request *r, unsigned status)
+{
+    const uint64_t before = pl_log_request(r->id);
+
+    pl_log_debug("http", "%s %.1000s: %u", pl_http_method(r), pl_http_path(r), status);
+    (void)pl_log_request(before);
+}
+
 void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response)
 {
+    log_reply(r, status);
     pthread_mutex_lock(&r->lock);
     if (r->replied)
         abort(); /* the handler has already replied */
@@ -283,11 +294,22 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
     return response;
 }
 
+/* Logs a failure of the daemon itself: its client knows the id and little else. */
+static void log_failure(const struct pl_http_request *r, const struct pl_err *err)
+{
+    const uint64_t before = pl_log_request(r->id);
+
+    pl_log_error("http", "%s %.1000s failed: %s", pl_http_method(r), pl_http_path(r), err->msg);
+    (void)pl_log_request(before);
+}
+
 void pl_http_reply_error(struct pl_http_request *r, const struct pl_err *err)
 {
     unsigned status = 0;
     struct MHD_Response *response = error_response(r, &status, err);
 
+    if (status == 500)
+        log_failure(r, err);
     pl_httpd_answer(r, status, response);
 }
 
@@ -296,6 +318,7 @@ void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl
     struct MHD_Response *response;
 
     response = error_response(r, &status, err);
+    log_reply(r, status);
     r->replied = true;
     r->status = status;
     r->response = response;

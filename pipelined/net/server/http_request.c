@@ -2,8 +2,10 @@
  * request may outlive the connection. */
 #include "pipelined/net/server/http_internal.h"
 
+#include "storage/base/alloc_failure.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
+#include "storage/system/log_line.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -427,6 +429,25 @@ const char *pl_http_peer(const struct pl_http_request *r)
 bool pl_http_tls(const struct pl_http_request *r)
 {
     return r->server->tls;
+}
+
+uint64_t pl_httpd_number(struct pl_http_server *s)
+{
+    static atomic_uint_fast64_t newest;
+
+    atomic_fetch_add(&s->requests, 1);
+    return atomic_fetch_add(&newest, 1) + 1;
+}
+
+void pl_httpd_work_begin(const struct pl_http_request *r)
+{
+    (void)pl_alloc_failure_take();
+    (void)pl_log_request(r->id);
+}
+
+void pl_httpd_work_end(void)
+{
+    (void)pl_log_request(0);
 }
 
 uint64_t pl_http_request_id(const struct pl_http_request *r)

@@ -196,8 +196,9 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
-    (void)pl_alloc_failure_take(); /* forget failed allocations of earlier requests on this thread */
+    pl_httpd_work_begin(r);
     r->route->handler(r, r->route->arg);
+    pl_httpd_work_end();
 }
 
 /* Suspends the connection and hands the request to its handler. */
@@ -237,7 +238,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
 
     pl_httpd_timeout_request_begun(connection);
     r->connection = connection;
-    r->id = atomic_fetch_add(&s->next_id, 1) + 1;
+    r->id = pl_httpd_number(s);
     request_link(s, r);
     r->phase = HTTP_BODY;
     e = request_admit(s, r, method, version, &status, &err);
@@ -723,7 +724,7 @@ void pl_http_server_get_stats(struct pl_http_server *s, struct pl_http_stats *re
 
     pthread_mutex_lock(&s->lock);
     *ret = (struct pl_http_stats){
-        .requests = atomic_load(&s->next_id),
+        .requests = atomic_load(&s->requests),
         .live = s->live,
         .streams = atomic_load(&s->streams),
         .connections = info ? info->num_connections : 0,

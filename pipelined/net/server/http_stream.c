@@ -9,6 +9,7 @@
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"
+#include "storage/system/log_line.h"
 
 /* the generator is called when less than this is queued */
 #define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4)
@@ -120,8 +121,10 @@ static void stream_pull_job(void *arg)
 
     while (again) {
         struct pl_err err = {0};
+        const uint64_t before = pl_log_request(s->request->id);
         int result = s->ops.pull(s->ops.self, &s->back, &err);
 
+        (void)pl_log_request(before);
         pthread_mutex_lock(&s->request->lock);
         empty = s->back.len == 0;
         again = stream_take(s, result);
