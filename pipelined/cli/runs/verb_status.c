@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#define USE_MAX 128 /* size of the text about the use of GPUs in bytes, with the final NUL */
+
 extern char **environ;
 
 /* ---- status ---- */
@@ -196,7 +198,7 @@ static void show_holder(const json_t *value, const json_t *item, char out[PL_SHO
 
 /* Writes the measured use of GPUs and how many of them are unhealthy, such as " (37 %, 10240 MiB, 1 unhealthy)"; ""
  * if neither is known. */
-static void show_use(const json_t *holder, char out[80])
+static void show_use(const json_t *holder, char out[USE_MAX])
 {
     const json_t *busy = json_object_get(holder, "utilisation"), *used = json_object_get(holder, "used_mib");
     const long long sick = pl_show_int_at(holder, "unhealthy");
@@ -210,7 +212,7 @@ static void show_use(const json_t *holder, char out[80])
         snprintf(count, sizeof count, "%s%lld unhealthy", busy || used ? ", " : "", sick);
     *out = '\0';
     if (busy || used || sick)
-        snprintf(out, 80, " (%s%s%s)", per_cent, mib, count);
+        snprintf(out, USE_MAX, " (%s%s%s)", per_cent, mib, count);
 }
 
 /* Writes how many devices pods can get, and how many the node has beside them: "7, 1 unhealthy". */
@@ -236,7 +238,7 @@ static void show_holders(const json_t *value, const json_t *item, char out[PL_SH
     json_array_foreach(value, i, one)
     {
         const char *stage = pl_show_text_at(one, "stage"), *pod = pl_show_text_at(one, "pod");
-        char use[80];
+        char use[USE_MAX];
 
         sick -= pl_show_int_at(one, "unhealthy");
         if (!*stage && !*pod)
