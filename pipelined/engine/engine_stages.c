@@ -340,6 +340,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .gpu_count = d->gpu.count,
                                        .gpu_required = d->gpu.required,
                                        .gpu_wait_ms = d->gpu.wait_ms,
+                                       .pending_ms = d->placement.pending_ms,
                                        .cpu_milli = (uint32_t)PL_MIN(d->resources.cpu_milli, (int64_t)UINT32_MAX),
                                        .memory_bytes = (uint64_t)d->resources.memory_bytes,
                                        .job_timeout_ms = d->timeout_ms,

@@ -113,7 +113,9 @@
  *    pods may wait for a node at the same time. Requests for pods of different shapes do not wait for each
  *    other; within a shape, the pipeline with the fewest workers goes first. A pod may wait for a node
  *    without limit, unless its GPU is not required: then it waits wait_ms, and is replaced by a pod of the
- *    CPU shape.
+ *    CPU shape. With pending_ms, a job whose datums are ready fails when no pod of its stage has had a node for
+ *    so long. The time for which it waits for a GPU that is not required does not count. A restart of the
+ *    daemon begins the time anew.
  *  - Replaced pods: a pod that still waits for a node is replaced, and not counted as a failure, if pods of
  *    the stage now require other properties of a node, and a node with these could take them. A pod without a
  *    GPU that still waits is also replaced if the cluster comes to offer the GPU that its stage prefers.
@@ -252,6 +254,8 @@ struct pl_sched_stage {
     /* id of the shape of the stage's pods without a GPU, if gpu_count > 0 and the GPU is not required; else
      * 0 */
     uint64_t cpu_shape;
+    /* the job fails if none of the stage's pods gets a node for so long, in ms; 0 = no limit */
+    int64_t pending_ms;
     int64_t job_timeout_ms; /* limit on the time during which the job has a leased task; 0 = no limit */
     enum pl_sched_on_new on_new;
     bool skip_failed; /* failed datums do not fail the job */

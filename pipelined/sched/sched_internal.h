@@ -203,6 +203,8 @@ struct job {
     uint32_t workers; /* workers with a task of the job */
     int64_t busy_since, busy_ms;
     int64_t gpu_since; /* time since when the job has waited for a GPU; −1 = it has not begun to wait */
+    /* time since when no pod of the stage has had a node; −1 = one has, or the job does not wait for one */
+    int64_t pending_since;
     struct pl_timer timer;
     bool looked;   /* its inputs were checked at least once */
     bool linked;   /* its run is expanded, and it is known which jobs it waits for and supersedes */
@@ -552,6 +554,8 @@ void pl_sched_wait_reason_defer(struct pl_sched *s, struct stage *stage);
 /* Queues the first stages of a line, so that their wait reasons are updated: these name the stages that hold
  * the resources, or why earlier requests wait. */
 void pl_sched_wait_reason_queue_head(struct pl_sched *s, const struct line *line);
+/* Returns why no pod of this shape of the version has a node. */
+const char *pl_sched_wait_reason_place(const struct pl_sched *s, const struct version *v, const struct shape *shape);
 void pl_sched_wait_reason_all(struct pl_sched *s);
 void pl_sched_wait_reason_run(struct pl_sched *s, const struct run *run, enum pl_sched_state state);
 

@@ -136,6 +136,7 @@ static void supersede(struct pl_sched *s, struct job *job)
         if (old->version == job->version) {
             job->in_line = job->in_line || (old->version->wish && (old->rows || old->in_line));
             job->gpu_since = old->gpu_since >= 0 ? old->gpu_since : job->gpu_since;
+            job->pending_since = old->pending_since;
         }
         pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
     }
@@ -409,6 +410,45 @@ static bool waits_for_gpu(const struct version *v, const struct job *job)
     return v->cpu_shape ? job->gpu_since >= 0 && !job->on_cpu && v->with_gpu == 0 : v->wish && v->wish_device == GPU;
 }
 
+static bool has_place(const struct version *v)
+{
+    const struct worker *w;
+
+    TAILQ_FOREACH(w, &v->workers, version_link)
+    if (!w->pending && w->state != WORKER_STOPPING)
+        return true;
+    return false;
+}
+
+/* True if the job waits until a pod of its stage has a node, and this wait counts: it waits for no GPU that it can do
+ * without, and the cluster has reported what it offers. */
+static bool waits_for_place(const struct pl_sched *s, const struct job *job, const struct shape *shape)
+{
+    const struct version *v = job->version;
+
+    return v->def.pending_ms > 0 && shape && shape->told && !s->draining && pl_sched_datums_ready(s, job->rows) > 0 &&
+           (v->def.gpu_required || !waits_for_gpu(v, job)) && !has_place(v);
+}
+
+/* Fails the job if no pod of its stage has had a node for too long. */
+static bool fail_pending(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    const struct shape *shape = v->cpu_shape && pl_sched_admit_device(s, job) == CPU ? v->cpu_shape : v->shape;
+    char text[PL_SCHED_MESSAGE_MAX], duration[32];
+
+    if (!waits_for_place(s, job, shape))
+        job->pending_since = -1;
+    else if (job->pending_since < 0)
+        job->pending_since = s->now;
+    if (job->pending_since < 0 || s->now - job->pending_since < v->def.pending_ms)
+        return false;
+    snprintf(text, sizeof(text), "no pod got a node within %s (placement.pending): %s",
+             pl_duration_text(v->def.pending_ms, duration), pl_sched_wait_reason_place(s, v, shape));
+    pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+    return true;
+}
+
 static void set_timer(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -421,6 +461,8 @@ static void set_timer(struct pl_sched *s, struct job *job)
         at = PL_MIN(at, v->retry_at);
     if (!v->def.gpu_required && gpu_until > s->now && waits_for_gpu(v, job))
         at = PL_MIN(at, gpu_until);
+    if (job->pending_since >= 0)
+        at = PL_MIN(at, job->pending_since + v->def.pending_ms);
     pl_sched_timer(s, &job->timer, at);
 }
 
@@ -492,6 +534,8 @@ static void run_rows(struct pl_sched *s, struct job *job)
         return;
     serve(s, job);
     keep_to_device(s, job);
+    if (fail_pending(s, job))
+        return;
     pl_sched_admit_request(s, job->version);
     set_timer(s, job);
 }

@@ -160,9 +160,13 @@ void pl_sched_shape_left(struct pl_sched *s, struct worker *w)
 
 void pl_sched_shape_placed(struct pl_sched *s, struct worker *w)
 {
+    struct job *job = TAILQ_FIRST(&w->version->stage->lane);
+
     if (!w->pending)
         return;
     pl_sched_shape_left(s, w);
+    if (job) /* also if this pod is lost before the job takes its next step */
+        job->pending_since = -1;
     if (w->state != WORKER_STOPPING)
         w->version->with_gpu += w->on_gpu;
     pl_sched_wait_reason_defer(s, w->version->stage);

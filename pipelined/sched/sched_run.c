@@ -94,6 +94,7 @@ struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct versio
     job->run = run;
     job->state = state;
     job->gpu_since = -1;
+    job->pending_since = -1;
     job->timer.kind = TIMER_JOB;
     v->refs++;
     run->jobs[run->n_jobs++] = job;

@@ -209,6 +209,19 @@ static const char *why_not_up(const struct version *v, bool starting)
     return why;
 }
 
+const char *pl_sched_wait_reason_place(const struct pl_sched *s, const struct version *v, const struct shape *shape)
+{
+    const char *why = why_not_up(v, true);
+
+    if (why)
+        return why;
+    if (v->retry_at > s->now && v->last_failure)
+        return v->last_failure;
+    if (!shape->offered && shape->text)
+        return shape->text;
+    return shape->why ? shape->why : "the cluster gave no reason";
+}
+
 static void say_starting(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;

@@ -201,6 +201,7 @@ struct pl_placement {
     const char *priority_class, *runtime_class, *queue; /* names; each is NULL if not given */
     /* ms between SIGTERM and SIGKILL; -1 = the daemon's default */
     int64_t grace_ms;
+    int64_t pending_ms; /* longest wait for a place on a node; 0 = no limit */
     struct pl_pairs labels, annotations;
     const char *pod_spec; /* JSON, merged over the pod's spec (RFC 7396); NULL = none */
     /* JSON: an object that is merged by names, or a list of JSON Patch operations (RFC 6902); NULL = none */

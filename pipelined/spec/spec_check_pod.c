@@ -209,8 +209,8 @@ void pl_spec_check_pod(struct spec_reader *r, size_t i)
 static bool spec_says_placement(const struct pl_placement *p)
 {
     return p->node_selector.n > 0 || p->n_tolerations > 0 || p->n_arch > 0 || p->priority_class != NULL ||
-           p->runtime_class != NULL || p->queue != NULL || p->grace_ms >= 0 || p->labels.n > 0 || p->annotations.n > 0 ||
-           p->pod_spec != NULL || p->pod_patch != NULL;
+           p->runtime_class != NULL || p->queue != NULL || p->grace_ms >= 0 || p->pending_ms > 0 || p->labels.n > 0 ||
+           p->annotations.n > 0 || p->pod_spec != NULL || p->pod_patch != NULL;
 }
 
 /* Warns about fields that have no effect on one machine. */

@@ -136,6 +136,12 @@ static const struct spec_field fields_of_placement[] = {
      .min = 0,
      .max = 86400000,
      .doc = "Time between SIGTERM and SIGKILL. The daemon's setting by default."},
+    {.name = "pending",
+     FIELD(duration, pl_placement, pending_ms),
+     .min = 1,
+     .doc =
+         "How long the stage may wait until one of its pods has a node. Then the job fails with the last reason. Where a GPU is "
+         "not required, `gpu.wait` passes first. No limit by default."},
     {.name = "labels", FIELD(qualified, pl_placement, labels), .doc = "Labels of the pod, in addition to the daemon's."},
     {.name = "annotations",
      FIELD(pairs, pl_placement, annotations),

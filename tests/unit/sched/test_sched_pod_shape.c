@@ -615,6 +615,93 @@ static void bad_values_are_refused(void **state)
     kit_close(&k);
 }
 
+/* --- placement.pending */
+
+static void a_job_fails_that_gets_no_place_in_time(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 2, .pending_ms = 600000}, true, 2);
+    first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    said(PL_SCHED_EV_WORKER_WAITS, first, false, "0/3 nodes are available: 3 Insufficient memory.");
+    kit_wait(&k, 599999);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    kit_wait(&k, 1);
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    SAYS(k, 1, 1, "no pod got a node within 10m (placement.pending): 0/3 nodes are available: 3 Insufficient memory.");
+    kit_close(&k);
+}
+
+static void a_job_whose_pods_no_node_can_take_fails_in_time(void **state)
+{
+    (void)state;
+    open_pods((struct pl_sched_stage){.pending_ms = 60000}, true, 0);
+    kit_wait(&k, 300000); /* nothing is known of the cluster: that does not count */
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    shape(7, false, 1);
+    kit_wait(&k, 59999);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    kit_wait(&k, 1);
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    SAYS(k, 1, 1, "no pod got a node within 1m (placement.pending): no node offers nvidia.com/gpux; known: nvidia.com/gpu");
+    kit_close(&k);
+}
+
+static void a_place_begins_the_wait_anew(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 1, .pending_ms = 60000}, true, 1);
+    first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
+    kit_wait(&k, 50000);
+    said(PL_SCHED_EV_WORKER_PLACED, first, false, "n1");
+    kit_wait(&k, 200000); /* it pulls its image */
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    said(PL_SCHED_EV_WORKER_EXITED, first, false, "its node is gone");
+    kit_wait(&k, 59999);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    kit_wait(&k, 1);
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    kit_close(&k);
+}
+
+static void without_a_bound_a_job_waits_for_a_place_for_ever(void **state)
+{
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 1}, true, 1);
+    for (int i = 0; i < 10; i++)
+        kit_wait(&k, 86400000);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    kit_close(&k);
+}
+
+/* It goes to the CPU first, and the CPU's pod has all of the time. */
+static void the_wait_for_a_gpu_that_is_not_required_comes_first(void **state)
+{
+    (void)state;
+    kit_open(&k, 1, 0);
+    kit_do(&k, kit_stage(1, 1,
+                         (struct pl_sched_stage){
+                             .gpu_count = 1, .gpu_wait_ms = 30000, .shape = 7, .cpu_shape = 8, .pending_ms = 10000}));
+    kit_ready(&k);
+    shape(7, true, 1);
+    shape(8, true, 1);
+    kit_push(&k, 1, 1);
+    kit_planned(&k, 1, 1, 1);
+    assert_true(kit_the(&k, PL_SCHED_START_WORKER)->worker.gpu);
+    kit_wait(&k, 29999);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    kit_wait(&k, 1);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 1);
+    kit_wait(&k, 9999);
+    IS(k, 1, 1, PL_SCHED_STARTING);
+    kit_wait(&k, 1);
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    kit_close(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,6 +718,11 @@ int main(void)
         cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
         cmocka_unit_test(a_row_that_ends_its_pod_has_used_a_try),
         cmocka_unit_test(of_several_rows_nobody_knows_which_it_was),
+        cmocka_unit_test(a_job_fails_that_gets_no_place_in_time),
+        cmocka_unit_test(a_job_whose_pods_no_node_can_take_fails_in_time),
+        cmocka_unit_test(a_place_begins_the_wait_anew),
+        cmocka_unit_test(without_a_bound_a_job_waits_for_a_place_for_ever),
+        cmocka_unit_test(the_wait_for_a_gpu_that_is_not_required_comes_first),
         cmocka_unit_test(a_gpu_that_does_not_come_in_time_is_done_without),
         cmocka_unit_test(a_gpu_that_came_is_kept),
         cmocka_unit_test(a_gpu_that_nobody_offers_is_not_waited_for),
