@@ -550,8 +550,16 @@ static json_t *gpus_json(struct pl_engine *e)
     return out;
 }
 
+static bool ops_outage(void *self, struct pl_executor_outage *ret)
+{
+    struct pl_executor *x = ((struct pl_engine *)self)->executor;
+
+    return x && x->ops->outage && x->ops->outage(x, ret);
+}
+
 static void do_live(struct call *c)
 {
+    struct pl_executor_outage outage;
     struct pl_sched_counts n;
     struct pl_loop_stats loop;
 
@@ -562,6 +570,9 @@ static void do_live(struct call *c)
                         (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks, "workers_busy", (int)n.workers_busy, "gpus",
                         (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns", (json_int_t)loop.turns, "slow_turns",
                         (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
+    if (ops_outage(c->engine, &outage))
+        json_object_set_new(c->json, "outage",
+                            json_pack("{s:s, s:I}", "reason", outage.text, "since_us", (json_int_t)outage.since_us));
     if (c->engine->executor->ops->limits)
         json_object_set_new(c->json, "limits", c->engine->executor->ops->limits(c->engine->executor));
 }
@@ -661,6 +672,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .stop = ops_stop,
                                              .check_stages = ops_check_stages,
                                              .live = ops_live,
+                                             .outage = ops_outage,
                                              .job_live = ops_job_live,
                                              .metrics = pl_engine_metrics,
                                              .secrets = ops_secrets,

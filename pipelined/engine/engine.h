@@ -79,6 +79,9 @@ struct pl_engine_ops {
     /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}}. Blocks: call it on
      * the pool, without holding a database reader. */
     json_t *(*live)(void *self);
+    /* Returns true if workers can be neither started nor watched at present (exec.h); texts live until the loop's next
+     * turn. On the loop. NULL: never. */
+    bool (*outage)(void *self, struct pl_executor_outage *ret);
     /* Returns the live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers",
      * "device"?}; NULL if the scheduler does not have the job. Blocks: call it on the pool, without holding a
      * database reader. */

@@ -26,12 +26,14 @@
 
 struct pl_executor;
 
-/* Describes a worker to start or to adopt. Pointers are valid only during the call, except `project`, `stage`
- * and `def`, which stay valid until the worker's `exited` event. */
+/* Describes a worker to start or to adopt. Pointers are valid only during the call, except `project`, `stage`,
+ * `pipeline`, `run` and `def`, which stay valid until the worker's `exited` event. */
 struct pl_worker_spec {
     uint64_t id;
     const char *name; /* the id as text, for the agent's option --worker */
     const char *project, *stage;
+    /* of a worker to start: its pipeline, and the id of the run for which it is started; else NULL */
+    const char *pipeline, *run;
     /* the stage's definition; NULL: an adopted worker of a deleted stage, which is stopped at once */
     const struct pl_stage *def;
     uint64_t version; /* version number of the stage */
@@ -73,6 +75,13 @@ struct pl_executor_end {
      * the user's command ended the worker; `exit`: how it ended otherwise */
     bool hopeless, counts;
     enum pl_sched_exit exit;
+};
+
+/* Why workers can be neither started nor watched. */
+struct pl_executor_outage {
+    const char *text; /* names the server and what it says; borrowed until the loop's next turn */
+    int code;         /* PL_EUNAVAILABLE, or PL_EFORBIDDEN if the daemon has lost the right to do so */
+    int64_t since_us; /* wall clock */
 };
 
 /* Callbacks by which the executor reports to the engine. */
@@ -175,6 +184,8 @@ struct pl_executor_ops {
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* Returns the number N of the device /dev/nvidiaN of a GPU slot. NULL if workers are pods. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);
+    /* Returns true if workers can be neither started nor watched at present. NULL: they always can. */
+    bool (*outage)(struct pl_executor *x, struct pl_executor_outage *ret);
     /* Returns the name of the worker's pod, borrowed; "" if it is not known (any more). NULL: workers are no pods. */
     const char *(*pod_name)(struct pl_executor *x, uint64_t id);
     /* Chooses the GPU slots that meet a stage's GPU request; see pl_gpu_slots_choose. NULL if workers are

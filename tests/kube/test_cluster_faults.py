@@ -87,6 +87,42 @@ def arrive(one, gate, n):  # noqa: F811
         raise AssertionError(f"{len(gate.held)} are here\n{jobs}\n{one.tell()}") from None
 
 
+def ready(one):
+    return one.daemon.http("GET", "/readyz", token=False, raw=True).decode()
+
+
+def outage(one):
+    return one.daemon.get("/status")["live"].get("outage")
+
+
+def lines(one, *words):
+    return [line for line in one.daemon.log().splitlines() if all(word in line for word in words)]
+
+
+def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, gate):  # noqa: F811
+    """In the log, in status and by /readyz, with what is the matter; although it is tried again and again meanwhile."""
+    wire = Wire(plane)
+    one = world([nodes.cpu("a")], speaks=wire.kubeconfig)
+    run = begin(one, "st", hold(gate), **ONCE)
+    gate.arrived()
+    assert ready(one) == "ok\n" and outage(one) is None
+    wire.cut()
+    kit.wait_until(lambda: outage(one), "status says so")
+    assert f"https://127.0.0.1:{wire.port}" in outage(one)["reason"] and outage(one)["since_us"]
+    assert ready(one) == "ok, but workers can be neither started nor watched: not_available (pipelinectl status says more)\n"
+    assert f"NO CLUSTER: https://127.0.0.1:{wire.port}" in one.daemon.ctl("status").out
+    waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
+    says(one, waiting, "waits", f"https://127.0.0.1:{wire.port}")
+    wire.mend()
+    kit.wait_until(lambda: outage(one) is None, "status says no more that it is away")
+    assert ready(one) == "ok\n"
+    gate.open()
+    succeeds(one, run)
+    succeeds(one, waiting)
+    assert len(lines(one, "no pod is made, seen or removed until this has passed")) == 1
+    assert len(lines(one, "can be used again, after ")) == 1
+
+
 def test_an_api_server_that_is_away_holds_up_what_is_to_start_alone(plane, world, gate):  # noqa: F811
     """Meanwhile one pod's work ends well, one fails, one is evicted by its node, one is deleted; when it is back each was started as often as it had to be."""
     wire = Wire(plane)
@@ -230,10 +266,16 @@ def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate
     one.kubelet.until(lambda: one.kubelet.plane.request("GET", f"/api/v1/namespaces/{one.kubelet.namespace}/pods", token=control_plane.NOBODY)[0] == 403, "it is gone")
     waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
     says(one, waiting, "waits", 'User "nobody" cannot create resource "pods" in API group "" in the namespace', "Give the daemon's account the permission")
+    kit.wait_until(lambda: outage(one), "status says so")
+    assert 'User "nobody" cannot ' in outage(one)["reason"]
+    assert ready(one) == "ok, but workers can be neither started nor watched: forbidden (pipelinectl status says more)\n"
     gate.open()
     succeeds(one, running)
     grant(one.kubelet, "nobody")
     succeeds(one, waiting)
+    kit.wait_until(lambda: outage(one) is None and ready(one) == "ok\n", "status says no more that the right is gone")
+    assert len(lines(one, "no pod is made, seen or removed until this has passed")) == 1
+    assert len(lines(one, "can be used again, after ")) == 1
     took(one, "runs", 1)
     took(one, "waits", 1)
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")

@@ -114,6 +114,8 @@ def test_after_two_losses_on_one_node_another_one_has_the_datum(world, gate):  #
     assert asked == [None, None, avoids] and third["spec"]["nodeName"] == "b"
     attempts = one.daemon.default.datums("st", run)
     assert [(a["state"], a["attempt"], a["node"]) for a in attempts] == [("lost", 1, "a"), ("lost", 1, "a"), ("success", 1, "b")]
+    assert {tuple(pod["metadata"]["labels"].get(f"pipelined.io/{name}") for name in ("project", "pipeline", "stage", "run")) for pod in (first, second, third)} == {
+        ("default", "st", "st", run)}
     assert [a["pod"] for a in attempts] == [pod["metadata"]["name"] for pod in (first, second, third)]
     job = one.daemon.get(f"/jobs/default/st/{run}")
     assert job["workers_lost"] == 2

@@ -34,25 +34,38 @@ static int add_stall(void *self, struct pl_open_commit *c)
     return 0;
 }
 
-/* Replies "ok" while the daemon accepts work. It does so even if open commits cannot be finished, because
- * puts are still collected in them; the text then gives the number of these commits. The text does not name a
- * repo, because the route needs no token. */
+/* Writes "ok", and which parts of the daemon's work are held up: open commits that cannot be finished, although puts
+ * are still collected in them; workers that can be neither started nor watched. The text names no repo and no server,
+ * because the route needs no token. */
+static int ready_text(struct pl_api *a, char out[400])
+{
+    const struct pl_engine_ops *engine = a->config.engine;
+    struct pl_executor_outage outage;
+    struct stalls stalls = {0};
+    int n = snprintf(out, 400, "ok");
+
+    if (pl_opens_stalled(a->services.opens, add_stall, &stalls) == 0 && stalls.n)
+        n += snprintf(out + n, 400 - (size_t)n, ", but %zu open commits cannot be finished: %s", stalls.n,
+                      pl_err_info(stalls.code)->name);
+    if (engine->outage && engine->outage(a->config.engine_self, &outage))
+        n += snprintf(out + n, 400 - (size_t)n, "%s workers can be neither started nor watched: %s", stalls.n ? ", and" : ", but",
+                      pl_err_info(outage.code)->name);
+    return n + snprintf(out + n, 400 - (size_t)n, n > 2 ? " (pipelinectl status says more)\n" : "\n");
+}
+
+/* Replies "ok" while the daemon accepts work, with what is held up. */
 static void get_ready(struct pl_api *a, struct pl_http_request *req)
 {
-    struct stalls stalls = {0};
     struct pl_err err = {0};
-    char text[200];
+    char text[400];
     int n;
 
     if (atomic_load(&a->draining)) {
         pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: it finishes what is running and accepts no more work");
         pl_http_reply_error(req, &err);
-    } else if (pl_opens_stalled(a->services.opens, add_stall, &stalls) == 0 && stalls.n) {
-        n = snprintf(text, sizeof text, "ok, but %zu open commits cannot be finished: %s (pipelinectl status says more)\n",
-                     stalls.n, pl_err_info(stalls.code)->name);
-        pl_http_reply(req, 200, "text/plain; charset=utf-8", text, (size_t)n);
     } else {
-        get_health(a, req);
+        n = ready_text(a, text);
+        pl_http_reply(req, 200, "text/plain; charset=utf-8", text, (size_t)n);
     }
 }
 

@@ -78,6 +78,18 @@ static void print_limits(const json_t *s)
                       pl_show_text_at(s, "live.limits.remedy"));
 }
 
+/* Prints why workers can be neither started nor watched. */
+static void print_outage(const json_t *s)
+{
+    char since[PL_SHOW_TEXT_MAX];
+
+    if (!pl_show_at(s, "live.outage"))
+        return;
+    pl_show_ago(pl_show_at(s, "live.outage.since_us"), NULL, since);
+    pl_show_print(stdout, "NO CLUSTER: %s: workers that run go on, none is started (it began %s)\n",
+                  pl_show_text_at(s, "live.outage.reason"), since);
+}
+
 /* Prints the open commits that the daemon tried to finish but could not. */
 static void print_stalled(const json_t *s)
 {
@@ -178,6 +190,7 @@ static int status(struct pl_cli *c, struct pl_err *err)
     print_figures(s);
     print_disks(s);
     print_limits(s);
+    print_outage(s);
     print_stalled(s);
     if (json_is_true(pl_show_at(s, "clock.doubted")))
         puts("CLOCK DOUBTED: the daemon's clock is far ahead of the log, so nothing is dropped because of its age: set the "

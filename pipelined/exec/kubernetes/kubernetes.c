@@ -296,6 +296,7 @@ static void look(void *arg)
             pl_cluster_refresh_runtime_classes(k->cluster);
         pl_worker_pods_tick_blocked(k);
         tell_problem(k);
+        pl_kube_outage_look(k);
         pl_kube_logs_look(k);
         pl_pod_poll_look(&k->silent);
         pl_pod_poll_look(&k->queued);
@@ -471,6 +472,7 @@ static const struct pl_executor_ops ops = {
     .secrets = kube_secrets,
     .container_log = kube_container_log,
     .capacity = kube_capacity,
+    .outage = pl_kube_outage,
     .pod_name = kube_pod_name,
     .device = kube_device,
     .gpus = kube_gpus,

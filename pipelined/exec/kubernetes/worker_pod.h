@@ -161,6 +161,13 @@ struct kpod {
 };
 TAILQ_HEAD(kpod_list, kpod);
 
+/* Why pods can be neither made nor watched (outage.c). */
+struct kube_outage {
+    unsigned ticks; /* in how many ticks of the timer in a row the reason was there; 0 = it is not */
+    char text[PL_POD_WHY_BYTES];
+    int64_t since_us; /* wall clock */
+};
+
 struct kube {
     struct pl_executor x;
     struct pl_loop *loop;
@@ -204,6 +211,7 @@ struct kube {
     LIST_HEAD(, pod_log) logs; /* open log streams */
     bool logs_stopped;
     struct kturns silent, queued;
+    struct kube_outage outage;
     int64_t queue_ms; /* monotonic time until which no Workload is read, because the last read failed */
 };
 
@@ -253,6 +261,12 @@ int pl_kube_begin(struct kube *k, struct pl_err *err);
 void pl_kube_on_changed(void *kube);
 void pl_kube_on_secrets(void *kube);
 void pl_kube_on_room(void *kube);
+
+/* ---- outage.c: the API server, or the right to use it, is gone ---- */
+/* Called at each timer tick: looks whether it is there, and logs a change. */
+void pl_kube_outage_look(struct kube *k);
+/* Implements pl_executor_ops.outage. */
+bool pl_kube_outage(struct pl_executor *x, struct pl_executor_outage *ret);
 
 /* ---- owner_object.c: the ConfigMap that owns the pods ---- */
 void pl_owner_object_path(const struct kube *k, char ret[600]);

@@ -66,6 +66,14 @@ static void on_timer(struct pl_http_timer *t)
         step(i);
 }
 
+static void on_head(void *self)
+{
+    struct pl_kube_informer *i = self;
+
+    pl_kube_watch_answers(i->watch);
+    show(i);
+}
+
 static int on_bytes(void *self, const void *data, size_t n, struct pl_err *err)
 {
     struct pl_kube_informer *i = self;
@@ -109,6 +117,7 @@ static void step(struct pl_kube_informer *i)
                                     .deadline_ms = q.timeout_ms,
                                     .stall_ms = q.stall_ms,
                                     .write = on_bytes,
+                                    .begins = on_head,
                                     .write_self = i,
                                     .done = on_done,
                                     .arg = i,

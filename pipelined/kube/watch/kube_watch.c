@@ -453,6 +453,11 @@ static void watch_ended_well(struct pl_kube_watch *w, int64_t now_ms)
         w->failures = 1; /* if the next watch is as short, a pause follows it */
 }
 
+void pl_kube_watch_answers(struct pl_kube_watch *w)
+{
+    w->problem[0] = '\0';
+}
+
 void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kube_status *status, const struct pl_err *err)
 {
     const bool well = status->code >= 200 && status->code <= 299;

@@ -74,6 +74,8 @@ struct pl_kube_watch_request {
  * while a request is in progress. PL_ENOMEM. */
 PL_MUST_CHECK
 int64_t pl_kube_watch_next(struct pl_kube_watch *w, int64_t now_ms, struct pl_kube_watch_request *ret, struct pl_err *err);
+/* Call when the answer's head is there and is a 200: the last failure is over. */
+void pl_kube_watch_answers(struct pl_kube_watch *w);
 /* Processes bytes of a 200 answer's body. After a negative result the caller must cancel the request and call
  * pl_kube_watch_ended. */
 PL_MUST_CHECK
