@@ -163,6 +163,7 @@ struct pl_eworker {
     enum pl_pod_kind pod;
     struct pl_estage *stage;
     char incarnation[64];
+    char run[PL_ID_HEX + 1]; /* the run for which it was started; "" = unknown */
     uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
     uint32_t n_gpus;
     char host[128];

@@ -465,6 +465,8 @@ void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w
                                    .name = texts->name,
                                    .project = w->stage->project,
                                    .stage = w->stage->def->name,
+                                   .pipeline = w->stage->pipeline,
+                                   .run = *w->run ? w->run : NULL,
                                    .def = w->stage->def,
                                    .version = w->stage->version,
                                    .gpu = w->pod == PL_POD_WITH_GPU,
@@ -479,6 +481,7 @@ void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w
 
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a)
 {
+    struct pl_ejob *j = pl_engine_job(e, a->worker.job);
     struct pl_engine_worker_texts texts;
     struct pl_estage *stage;
     struct pl_eworker *w;
@@ -492,6 +495,7 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
         return;
     }
     w->network_off = pl_engine_network_off(e, stage->project);
+    snprintf(w->run, sizeof w->run, "%s", j ? j->run : "");
     if (a->worker.shape)
         w->pod = a->worker.gpu ? PL_POD_WITH_GPU : PL_POD_WITHOUT_GPU;
     pl_engine_worker_spec(e, w, &texts, &spec);
@@ -507,7 +511,7 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
         report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
         return;
     }
-    pl_worker_record_begin(e, w, pl_engine_job(e, a->worker.job), pl_clock_wall_us());
+    pl_worker_record_begin(e, w, j, pl_clock_wall_us());
 }
 
 void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)

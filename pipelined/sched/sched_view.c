@@ -86,9 +86,10 @@ void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret)
     for (size_t i = 0; (slot = pl_map_next(&s->workers, &i));) {
         const struct worker *w = slot->value;
 
-        ret->workers_starting += w->state == WORKER_STARTING;
+        /* a worker that has attached and never asked for a task does not run yet */
+        ret->workers_starting += w->state == WORKER_STARTING || (w->state == WORKER_BUSY && w->n_tasks == 0);
         ret->workers_idle += w->state == WORKER_IDLE;
-        ret->workers_busy += w->state == WORKER_BUSY;
+        ret->workers_busy += w->state == WORKER_BUSY && w->n_tasks > 0;
         ret->workers_stopping += w->state == WORKER_STOPPING;
     }
 }

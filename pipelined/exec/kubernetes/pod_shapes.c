@@ -32,6 +32,8 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
     size_t n_secrets = 0;
     struct pl_pod_worker worker = {.stage = spec->def,
                                    .project = spec->project,
+                                   .pipeline = spec->pipeline,
+                                   .run = spec->run,
                                    .id = spec->id,
                                    .version = spec->version,
                                    .index = (uint32_t)spec->id,

@@ -141,6 +141,10 @@ static void make_metadata(struct pod_build *b)
     pl_pod_put(b, b->labels, PL_POD_LABEL "store", label_value(s->store_id));
     pl_pod_put(b, b->labels, PL_POD_LABEL "project", label_value(b->worker->project));
     pl_pod_put(b, b->labels, PL_POD_LABEL "stage", label_value(b->stage->name));
+    if (b->worker->pipeline != NULL)
+        pl_pod_put(b, b->labels, PL_POD_LABEL "pipeline", label_value(b->worker->pipeline));
+    if (b->worker->run != NULL)
+        pl_pod_put(b, b->labels, PL_POD_LABEL "run", label_value(b->worker->run));
     pl_pod_put(b, b->annotations, PL_POD_LABEL "worker", json_sprintf("%llu", (unsigned long long)b->worker->id));
     if (!has_network(b))
         pl_pod_put(b, b->labels, PL_POD_LABEL "network", json_string("none"));

@@ -108,6 +108,7 @@ struct pl_pod_settings {
 struct pl_pod_worker {
     const struct pl_stage *stage;
     const char *project;
+    const char *pipeline, *run; /* labels of the pod; NULL = none */
     uint64_t id;
     uint64_t version; /* the stage's version */
     uint32_t index, incarnation;
