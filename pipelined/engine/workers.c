@@ -653,6 +653,7 @@ struct leasing {
     uint32_t failures, losses;
     int64_t since_us; /* time since which a checkpoint is usable; older ones must not be used */
     char *rows;       /* row numbers as JSON text, for the lease's database row */
+    char *trace;      /* traceparent of the run; NULL = none */
     char *answer;
 };
 
@@ -691,6 +692,7 @@ static void leased(void *arg)
     pl_engine_job_unref(l->job);
     free(l->ranges);
     free(l->rows);
+    free(l->trace);
     free(l);
 }
 
@@ -706,9 +708,9 @@ static void make_answer(void *arg)
         for (uint32_t row = l->ranges[i].lo; row < l->ranges[i].hi; row++)
             json_array_append_new(rows, row_json(l, row));
     snprintf(job, sizeof job, "%" PRId64, l->job->row);
-    answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:o}}", "task", "id", (json_int_t)l->task, "fence",
+    answer = json_pack("{s:{s:I, s:I, s:s, s:s, s:s, s:s, s:s*, s:o}}", "task", "id", (json_int_t)l->task, "fence",
                        (json_int_t)l->fence, "job", job, "run", l->job->run, "stage", l->job->stage->def->name, "pipeline",
-                       l->job->stage->pipeline, "rows", rows);
+                       l->job->stage->pipeline, "traceparent", l->trace, "rows", rows);
     l->answer = answer ? pl_json_text(answer, JSON_COMPACT) : NULL;
     json_decref(answer);
     if (!l->answer) /* without an answer the lease expires, and its datums are leased again */
@@ -726,7 +728,10 @@ static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         "iiiisiii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures,
         (int64_t)l->losses, pl_tx_now_us(tx));
 
-    return r < 0 ? r : 0;
+    if (r >= 0)
+        r = pl_sql_text(pl_tx_conn(tx), err, &l->trace, "SELECT value FROM meta WHERE key = 'traceparent/' || ?", "s",
+                        l->job->run);
+    return r == PL_ENOTFOUND ? 0 : PL_MIN(r, 0);
 }
 
 static void lease_written(void *arg, int r, const struct pl_err *err)

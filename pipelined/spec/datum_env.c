@@ -91,6 +91,8 @@ static void env_add_fixed(struct env_list *list, const struct pl_datum_env_reque
     env_add(list, "PACH_JOB_ID", q->run);
     env_add(list, "PACH_OUTPUT_COMMIT_ID", q->run);
     env_add(list, "PACH_DATUM_ID", q->datum_id);
+    if (q->traceparent != NULL && q->traceparent[0] != '\0')
+        env_add(list, "TRACEPARENT", q->traceparent);
 }
 
 static void env_add_params(struct env_list *list, const struct pl_datum_env_request *q)

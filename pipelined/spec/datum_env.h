@@ -14,10 +14,11 @@
  *   PL_PROJECT, PL_PIPELINE, PL_STAGE
  *   PL_JOB_ID               id of the run, 32 hex digits; also PACH_JOB_ID and PACH_OUTPUT_COMMIT_ID
  *   PL_DATUM_ID             64 hex digits; also PACH_DATUM_ID
+ *   TRACEPARENT             trace of the request that started the run, if it named one (W3C Trace Context)
  *   PYTHONUNBUFFERED        1
  *
  * The stage's `env` comes last, with ${params.NAME} replaced in its values. It may replace PL_SEED,
- * PL_DEVICE, PL_GPU_COUNT and PYTHONUNBUFFERED; the spec parser refuses the others. */
+ * PL_DEVICE, PL_GPU_COUNT, TRACEPARENT and PYTHONUNBUFFERED; the spec parser refuses the others. */
 #pragma once
 
 #include "pipelined/spec/spec.h"
@@ -32,7 +33,8 @@ struct pl_datum_env_input {
 struct pl_datum_env_request {
     const char *pfs; /* folder of the inputs: "/pfs" */
     const char *project, *pipeline, *stage;
-    const char *run; /* id of the run, 32 hex digits */
+    const char *run;         /* id of the run, 32 hex digits */
+    const char *traceparent; /* trace of the run; NULL or "" = none */
     /* 64 hex digits; NULL = only variables that are the same for all datums of the worker (no input, run or
      * seed) */
     const char *datum_id;

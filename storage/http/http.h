@@ -12,6 +12,7 @@
  *   ip_network          IP addresses and networks
  *   loopback_host       recognizes names and addresses of this machine
  *   outbound            servers that the daemon may connect to for its users
+ *   trace_context       trace of the request that a thread works for
  *   uri                 percent-encoding
  *
  * Inside:

@@ -264,6 +264,7 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_agent_protocol_task *task,
 
     if (row) {
         request.run = task->run;
+        request.traceparent = task->traceparent;
         request.datum_id = row->datum;
         request.datum_key = row->key;
         request.n_inputs = row->n_inputs;

@@ -5,9 +5,12 @@
 
 json_t *pl_run_row_json(const struct pl_rows *rows)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "id", pl_col_text(rows, 0), "state", pl_col_text(rows, 1), "reason",
-                     pl_col_text(rows, 2), "message", pl_col_text(rows, 3), "cause", pl_col_text(rows, 4), "created_us",
-                     (json_int_t)pl_col_int(rows, 5), "finished_us", pl_api_time_or_null(pl_col_int(rows, 6)));
+    const char *trace = pl_col_text(rows, 7);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:s*}", "id", pl_col_text(rows, 0), "state", pl_col_text(rows, 1),
+                     "reason", pl_col_text(rows, 2), "message", pl_col_text(rows, 3), "cause", pl_col_text(rows, 4), "created_us",
+                     (json_int_t)pl_col_int(rows, 5), "finished_us", pl_api_time_or_null(pl_col_int(rows, 6)), "traceparent",
+                     *trace ? trace : NULL);
 }
 
 static int64_t num(const json_t *o, const char *key)

@@ -19,7 +19,8 @@
  * read all repos and stages of the run; PL_RUN_SEEN decides who sees the run itself. */
 #define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
 #define RUN_COLUMNS                                                                                                              \
-    "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
+    "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE                                                        \
+    ", message, ''), cause, created_us, finished_us, " PL_RUN_TRACE
 
 /* Runs of stages whose spec or code came from the git commit ?4, which may be the first digits of one. */
 #define OF_GIT_COMMIT                                                                                                            \
@@ -49,7 +50,7 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
                              "isis", before, pl_http_query(req, "state"), (int64_t)page.limit, pl_http_query(req, "commit"));
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_run_row_json(&rows));
-        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 7));
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 8));
         n++;
     }
     if (r < 0) {
@@ -668,7 +669,7 @@ static const struct pl_api_schema schemas[] = {
     {"Rerun", "failed:boolean? as:string?"},
     {"RerunReply", "run:string of:string stages:string[]"},
     {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
-            "jobs:Job[]? done:boolean?"
+            "traceparent:string? jobs:Job[]? done:boolean?"
             " superseded_by:string? unchanged_at:string?"},
     {"RunList", "runs:Run[] next:string?"},
     {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? lost:integer? waiting:integer? "

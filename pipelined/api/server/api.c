@@ -135,11 +135,9 @@ static void take_turn(void *arg)
     struct costly c = *(struct costly *)arg;
 
     free(arg);
-    /* clear this thread's flag of failed allocations: from here on it belongs to this request */
-    (void)pl_alloc_failure_take();
-    (void)pl_log_request(pl_http_request_id(c.req));
+    pl_http_request_enter(c.req);
     c.fn(c.self, c.req);
-    (void)pl_log_request(0);
+    pl_http_request_leave();
 }
 
 int pl_api_in_turn(struct pl_api *a, struct pl_http_request *req, void (*fn)(void *self, struct pl_http_request *req), void *self,

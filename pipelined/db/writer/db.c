@@ -5,11 +5,13 @@
 #include "pipelined/db/writer/log_apply.h"
 #include "pipelined/db/writer/log_epoch.h"
 #include "pipelined/db/writer/log_watch.h"
+#include "pipelined/db/writer/name_lookup.h"
 #include "pipelined/policy/disk_space.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/alloc_failure.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
+#include "storage/http/trace_context.h"
 #include "storage/system/io.h"
 #include "storage/system/lock_order.h"
 #include "storage/system/trace.h"
@@ -31,7 +33,8 @@ struct pending {
     pl_tx_fn fn;
     pl_tx_done done;
     void *arg;
-    int64_t at_ms; /* monotonic; when it was submitted */
+    int64_t at_ms;                        /* monotonic; when it was submitted */
+    char trace[PL_TRACEPARENT_CHARS + 1]; /* of the thread that submitted it; "" = none */
     int result;
     struct pl_err err;
 };
@@ -188,6 +191,8 @@ int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *
         tx->full = r == PL_ETOOBIG;
     }
     r = r < 0 ? r : pl_apply_record(tx->db->writer, kind, payload, tx->seq, err);
+    if (r >= 0 && kind == PL_RECORD_RUN && *pl_trace_context())
+        r = pl_db_run_trace_write(tx->db->writer, pl_json_str(payload, "id"), pl_trace_context(), err);
     if (r >= 0 && kind == PL_RECORD_PACK_STATE)
         r = keep_state(tx, payload, err);
     json_decref(payload);
@@ -275,7 +280,9 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
     c->in_group = true;
     c->lost = 0;
     (void)pl_alloc_failure_take();
+    pl_trace_context_set(p->trace);
     p->result = p->fn(tx, p->arg, &p->err);
+    pl_trace_context_set(NULL);
     c->in_group = false;
     if (pl_alloc_failure_take() && p->result >= 0) /* the function may have ignored the failure and left a record incomplete */
         p->result = pl_err_nomem(&p->err);
@@ -581,6 +588,7 @@ int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_do
     if (!p)
         return pl_err_nomem(err);
     *p = (struct pending){.class = class, .fn = fn, .done = done, .arg = arg, .at_ms = pl_clock_mono_ms()};
+    snprintf(p->trace, sizeof p->trace, "%s", pl_trace_context());
     pthread_mutex_lock(&db->mutex);
     if (db->stopping) {
         r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");

@@ -334,3 +334,18 @@ int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *e
     r = pl_err_set(err, r, "project \"%s\" does not exist", project);
     return pl_err_hint(err, r, "pipelinectl create project %s", project);
 }
+
+int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *traceparent, struct pl_err *err)
+{
+    int r =
+        pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('traceparent/' || ?, ?)", "ss", run, traceparent);
+
+    if (r < 0)
+        return r;
+    /* ids of runs rise with time, and '0' follows '/' */
+    r = pl_sql_exec(c, err,
+                    "DELETE FROM meta WHERE key >= 'traceparent/' AND key <= (SELECT key FROM meta WHERE key >= 'traceparent/'"
+                    " AND key < 'traceparent0' ORDER BY key DESC LIMIT 1 OFFSET ?)",
+                    "i", (int64_t)PL_RUN_TRACES_MAX);
+    return PL_MIN(r, 0);
+}

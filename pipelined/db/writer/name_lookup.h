@@ -94,6 +94,13 @@ int pl_db_run_text_check(const char *text, struct pl_err *err);
  * not see are treated as absent, so they make no prefix ambiguous. PL_EINVAL, PL_ENOTFOUND, PL_ECONFLICT. */
 PL_MUST_CHECK
 int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err);
+/* The trace of the request that started a run (storage/http/trace_context.h): a row of table meta, which belongs to this
+ * machine and is not in the log. Only the newest PL_RUN_TRACES_MAX runs with a trace keep theirs. */
+#define PL_RUN_TRACES_MAX 10000
+/* SQL expression: the trace of the row `run`; NULL = none. */
+#define PL_RUN_TRACE "(SELECT value FROM meta WHERE key = 'traceparent/' || run.id)"
+PL_MUST_CHECK
+int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *traceparent, struct pl_err *err);
 /* Checks that the project exists. "default" always does: it is created with its first repo. PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *err);

@@ -346,6 +346,7 @@ static int read_task(const json_t *task, struct pl_agent_protocol_task *t, struc
     t->lease.fence = (int64_t)json_integer_value(fence);
     t->run = string_or(task, "run", "");
     t->job = string_or(task, "job", "");
+    t->traceparent = string_or(task, "traceparent", "");
     r = make_room(rows, t, err);
     inputs = t->inputs;
     files = t->files;

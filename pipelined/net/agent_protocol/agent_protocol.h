@@ -134,7 +134,7 @@ struct pl_agent_protocol_datum {
 struct pl_agent_protocol_task {
     json_t *doc;
     struct pl_agent_protocol_lease lease;
-    const char *job, *run;
+    const char *job, *run, *traceparent; /* traceparent: trace of the run; "" = none */
     struct pl_agent_protocol_datum *rows;
     size_t n_rows;
     struct pl_agent_protocol_input *inputs; /* the inputs of all rows, in one array */

@@ -141,7 +141,7 @@ static void intake_job(void *arg)
     struct pl_err err = {0};
     bool end = false;
 
-    pl_httpd_work_begin(r);
+    pl_http_request_enter(r);
     while (intake_next(r, &end)) {
         int e = in->sink.write(in->sink.self, in->drain.data, in->drain.len, &err);
 
@@ -159,7 +159,7 @@ static void intake_job(void *arg)
         /* `end` sends the reply, which releases the handler's reference */
         in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL);
     }
-    pl_httpd_work_end();
+    pl_http_request_leave();
     pl_httpd_request_unref(r);
 }
 

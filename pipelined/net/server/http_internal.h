@@ -136,10 +136,6 @@ struct pl_http_request {
 void pl_httpd_request_ref(struct pl_http_request *r);
 /* Counts a request of the server and returns its id, which no other request of any server of this process has. */
 uint64_t pl_httpd_number(struct pl_http_server *s);
-/* Before and after this thread works for the request: log lines carry its id, and failed allocations of earlier
- * requests are forgotten. */
-void pl_httpd_work_begin(const struct pl_http_request *r);
-void pl_httpd_work_end(void);
 void pl_httpd_request_unref(struct pl_http_request *r);
 /* Suspends the connection. Call it on libmicrohttpd's thread, with the request's lock held. Returns false if
  * the server is cutting off connections: then end the request. */

@@ -5,6 +5,7 @@
 #include "storage/base/alloc_failure.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
+#include "storage/http/trace_context.h"
 #include "storage/system/log_line.h"
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -439,15 +440,17 @@ uint64_t pl_httpd_number(struct pl_http_server *s)
     return atomic_fetch_add(&newest, 1) + 1;
 }
 
-void pl_httpd_work_begin(const struct pl_http_request *r)
+void pl_http_request_enter(const struct pl_http_request *r)
 {
     (void)pl_alloc_failure_take();
     (void)pl_log_request(r->id);
+    pl_trace_context_set(pl_http_header(r, "traceparent"));
 }
 
-void pl_httpd_work_end(void)
+void pl_http_request_leave(void)
 {
     (void)pl_log_request(0);
+    pl_trace_context_set(NULL);
 }
 
 uint64_t pl_http_request_id(const struct pl_http_request *r)

@@ -196,9 +196,9 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
-    pl_httpd_work_begin(r);
+    pl_http_request_enter(r);
     r->route->handler(r, r->route->arg);
-    pl_httpd_work_end();
+    pl_http_request_leave();
 }
 
 /* Suspends the connection and hands the request to its handler. */

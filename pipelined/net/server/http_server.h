@@ -169,6 +169,11 @@ bool pl_http_peer_user(const struct pl_http_request *r, char *out, size_t size);
 bool pl_http_tls(const struct pl_http_request *r);
 /* Returns the request's number, which is also in the log and in the header X-Request-Id of every reply. */
 uint64_t pl_http_request_id(const struct pl_http_request *r);
+/* Before and after this thread works for the request: lines of the log carry its id, transactions its trace
+ * (storage/http/trace_context.h), and failed allocations of earlier requests are forgotten. The server does this around
+ * handlers and sinks; a handler that goes on on another thread does it there. */
+void pl_http_request_enter(const struct pl_http_request *r);
+void pl_http_request_leave(void);
 /* Returns the route that matched; NULL in a guard that is called for an unknown path. */
 const struct pl_http_route *pl_http_request_route(const struct pl_http_request *r);
 /* Stores a pointer for the handler, set by the guard (the user who makes the request). `drop` (may be NULL)

@@ -2,7 +2,7 @@
  *
  * In:      Connections.
  * Out:     Requests for handlers; responses and streams.
- * Uses:    net/loop, text, storage/{base, system}
+ * Uses:    net/loop, text, storage/{base, http, system}
  * Threads: libmicrohttpd's threads move bytes; handlers run on loop or pool.
  *
  * Headers for other rooms:
