@@ -368,7 +368,8 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_RESULT,
     /* .id = worker, .text = the reason: the worker is certainly gone and holds no device. Also the answer to
      * STOP_WORKER. .on: another worker would fail in the same way (for example, the image does not exist), so
-     * the job for which the worker was started fails with .text. .counts: the user's command ended the worker
+     * the job for which the worker was started fails with .text, unless another worker of the stage is up or
+     * comes up on its node. .counts: the user's command ended the worker
      * (its container ran out of memory); if the worker held exactly one datum, that datum has used a try.
      * .exit: how it ended; a worker that the cluster took away is replaced at once. */
     PL_SCHED_EV_WORKER_EXITED,

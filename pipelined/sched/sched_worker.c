@@ -452,12 +452,18 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
 }
 
 /* Fails the stage's first job if no other worker of the version is up or starting, because another worker
- * would fail in the same way. */
+ * would fail in the same way. A pod that waits for a node does not count: it may wait for ever. */
 static void fail_first(struct pl_sched *s, const struct version *v, const char *text)
 {
     struct job *job = TAILQ_FIRST(&v->stage->lane);
+    const struct worker *w;
 
-    if (job && job->version == v && job->rows && job->state != PL_SCHED_FINISHING && v->starting + v->idle + v->busy == 0)
+    TAILQ_FOREACH(w, &v->workers, version_link)
+    {
+        if (w->state != WORKER_STOPPING && !w->pending)
+            return;
+    }
+    if (job && job->version == v && job->rows && job->state != PL_SCHED_FINISHING)
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 

@@ -455,6 +455,7 @@ static void kube_destroy(struct pl_executor *x)
     k->client = pl_kube_client_destroy(k->client);
     pl_map_finish(&k->pods, NULL);
     pl_map_finish(&k->by_uid, NULL);
+    pl_map_finish(&k->image_waits, NULL); /* the pods have removed their entries */
     pl_map_finish(&k->shapes, pl_pod_shape_free);
     pl_map_finish(&k->admitted, NULL);
     pthread_mutex_destroy(&k->admitted_lock);

@@ -43,6 +43,7 @@ static void leave_maps(struct kpod *p)
 
     unpark(p);
     pl_worker_pod_leave_turns(p);
+    p->image_wait = pl_image_wait_unref(&k->image_waits, p->image_wait);
     if (p->id && pl_map_get(&k->pods, &p->id, sizeof p->id) == p)
         pl_map_remove(&k->pods, &p->id, sizeof p->id);
     if (p->uid[0] && pl_map_get(&k->by_uid, p->uid, strlen(p->uid)) == p)
@@ -587,6 +588,8 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     p->bound = p->bound || st->bound;
     if (up)
         tell_image(p, st);
+    if (up && p->image_wait)
+        pl_image_wait_up(p->image_wait);
     if (up && !p->up)
         pl_worker_pod_is_up(p, st->node ? st->node : "?");
     if (st->bound)
@@ -660,10 +663,15 @@ void pl_worker_pod_tick(struct kpod *p)
         return;
     }
     note_reason(p);
+    if (!p->image_wait)
+        p->image_wait = pl_image_wait_ref(&p->kube->image_waits, p->name);
     asked = (struct pl_pod_asked){.memory_bytes = p->memory_bytes,
                                   .waited_ms = pl_clock_mono_ms() - p->waits_ms,
+                                  .no_image_ms = p->image_wait ? pl_image_wait_ms(p->image_wait, pl_clock_mono_ms()) : 0,
                                   .queue_says = p->queue_says};
     pl_pod_state(p->object, p->events, &asked, &st);
+    if (st.no_image && p->image_wait)
+        pl_image_wait_failed(p->image_wait, p->waits_ms);
     if (st.verdict > PL_POD_RUNS) {
         end(p, &st);
         return;

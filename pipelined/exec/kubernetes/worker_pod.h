@@ -19,6 +19,7 @@
 #include "pipelined/exec/kubernetes/cluster_state.h"
 #include "pipelined/exec/kubernetes/project_secrets.h"
 #include "pipelined/kube/client/kube_object.h"
+#include "pipelined/kube/pod_state/image_wait.h"
 #include "pipelined/kube/pod_state/pending_pod_limit.h"
 #include "pipelined/kube/pod_state/pod_state.h"
 #include "pipelined/kube/watch/kube_watch.h"
@@ -114,7 +115,8 @@ struct kpod {
     uint64_t id;          /* id of the worker; 0 = the pod has no worker and must be deleted */
     char name[PL_POD_NAME_BYTES], uid[64];
     enum kpod_step step;
-    struct kshape *shape; /* shape of the pod; NULL = unknown */
+    struct kshape *shape;             /* shape of the pod; NULL = unknown */
+    struct pl_image_wait *image_wait; /* of the pod's stage; NULL = the pod was not examined so far */
     int64_t memory_bytes;
     bool pending;            /* the pod waits for a node and is counted in shape->pending */
     bool reported;           /* the worker's end was reported to the engine */
@@ -196,8 +198,9 @@ struct kube {
     /* position in `by_uid` that the timer's current pass over all pods has reached; 0 = no pass in
      * progress */
     size_t looked;
-    struct pl_map shapes;    /* map: shape id → struct kshape */
-    struct kpod_list parked; /* parked pods, the one that was parked first in front */
+    struct pl_map image_waits; /* map of the entries of image_wait.h */
+    struct pl_map shapes;      /* map: shape id → struct kshape */
+    struct kpod_list parked;   /* parked pods, the one that was parked first in front */
     struct pl_timer *timer;
     pthread_mutex_t admitted_lock;
     struct pl_map admitted; /* under `admitted_lock`: hashes of pod bodies that the cluster accepted */

@@ -256,6 +256,8 @@ static bool container_waits(struct look *l, const char *list, const json_t *stat
                *name = pl_json_str(status, "name"), *image = pl_json_str(named(json_object_get(l->spec, list), name), "image");
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(waiting_reasons); i++) {
+        int64_t waited_ms = l->asked->waited_ms;
+
         if (!pl_streq(waiting_reasons[i].reason, reason) || waiting_reasons[i].patience_ms < 0)
             continue;
         event =
@@ -263,7 +265,10 @@ static bool container_waits(struct look *l, const char *list, const json_t *stat
              * waits */
             pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, PL_ARRAY_SIZE(pulls)) : NULL;
         message = words(event_words(event), message);
-        if (l->asked->waited_ms < waiting_reasons[i].patience_ms)
+        l->to->no_image = waiting_reasons[i].patience_ms == PL_POD_PULL_MS && pl_streq(name, "main");
+        if (l->to->no_image)
+            waited_ms = PL_MAX(waited_ms, l->asked->no_image_ms);
+        if (waited_ms < waiting_reasons[i].patience_ms)
             say(l, PL_POD_WAITS, "%s of %s: %.500s", reason, name, words(message, image));
         else
             say(l, PL_POD_GIVEN_UP, "%s of %s: %.400s: %s", reason, name, words(message, image), waiting_reasons[i].remedy);

@@ -6,6 +6,7 @@
  * Threads: Any thread.
  *
  * Headers for other rooms:
+ *   image_wait         for how long the image of a stage could not be pulled
  *   kueue_workload     why Kueue holds a pod back
  *   log_tail           end of a container's log as part of a sentence
  *   pending_pod_limit  how many pods of one shape may be pending
@@ -39,6 +40,9 @@ struct pl_pod_asked {
     int64_t memory_bytes; /* memory limit that the stage requested; 0 = none */
     /* ms for which the pod's containers have waited for the same reason, by the caller's clock */
     int64_t waited_ms;
+    /* ms for which no pod of the stage could pull the stage's image (image_wait.h); 0 = it is not known that they
+     * cannot */
+    int64_t no_image_ms;
     const char *queue_says; /* why Kueue has not admitted the pod (kueue_workload.h); NULL = unknown */
 };
 
@@ -48,6 +52,7 @@ struct pl_pod_state {
     bool deleted;   /* the pod's deletion was requested */
     bool disrupted; /* the cluster took the pod away: preempted, evicted, drained, deleted, or its node is gone */
     bool queued;    /* a Kueue queue holds the pod back */
+    bool no_image;  /* the pod waits for the image of container main, which could not be pulled so far */
     bool no_growth; /* the cluster's autoscaler will not add a node for the pod */
     int exit_code;  /* exit code of container main; -1 = the container has not ended */
     /* Name of the pod's node, and image of container main as the node resolved it. Both point into the pod's

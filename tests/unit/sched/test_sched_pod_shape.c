@@ -251,11 +251,23 @@ static void what_no_pod_can_mend_fails_the_job(void **state)
     open_pods((struct pl_sched_stage){.workers = 2}, true, 2);
     first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
     second = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+    said(PL_SCHED_EV_WORKER_PLACED, second, false, "a");
     said(PL_SCHED_EV_WORKER_EXITED, first, true, "image \"reg.example/no:1\" cannot be pulled: not found");
     IS(k, 1, 1, PL_SCHED_STARTING); /* the other one may tell otherwise */
     said(PL_SCHED_EV_WORKER_EXITED, second, true, "image \"reg.example/no:1\" cannot be pulled: not found");
     IS(k, 1, 1, PL_SCHED_FAILURE);
     SAYS(k, 1, 1, "image \"reg.example/no:1\" cannot be pulled: not found");
+    kit_close(&k);
+}
+
+/* Another one waits for a node, as it may for hours: it would need the same image. */
+static void a_pod_that_waits_for_a_node_does_not_put_off_the_end(void **state)
+{
+    (void)state;
+    open_pods((struct pl_sched_stage){.workers = 2}, true, 2);
+    said(PL_SCHED_EV_WORKER_EXITED, kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id, true,
+         "image \"reg.example/no:1\" cannot be pulled: not found");
+    IS(k, 1, 1, PL_SCHED_FAILURE);
     kit_close(&k);
 }
 
@@ -716,6 +728,7 @@ int main(void)
         cmocka_unit_test(a_pod_keeps_its_place_while_what_it_needs_is_the_same),
         cmocka_unit_test(a_pod_has_no_deadline_before_it_runs),
         cmocka_unit_test(what_no_pod_can_mend_fails_the_job),
+        cmocka_unit_test(a_pod_that_waits_for_a_node_does_not_put_off_the_end),
         cmocka_unit_test(a_row_that_ends_its_pod_has_used_a_try),
         cmocka_unit_test(of_several_rows_nobody_knows_which_it_was),
         cmocka_unit_test(a_job_fails_that_gets_no_place_in_time),
