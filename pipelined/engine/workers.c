@@ -728,10 +728,7 @@ static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         "iiiisiii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures,
         (int64_t)l->losses, pl_tx_now_us(tx));
 
-    if (r >= 0)
-        r = pl_sql_text(pl_tx_conn(tx), err, &l->trace, "SELECT value FROM meta WHERE key = 'traceparent/' || ?", "s",
-                        l->job->run);
-    return r == PL_ENOTFOUND ? 0 : PL_MIN(r, 0);
+    return r < 0 ? r : pl_db_run_trace_read(pl_tx_conn(tx), l->job->run, &l->trace, err);
 }
 
 static void lease_written(void *arg, int r, const struct pl_err *err)

@@ -349,3 +349,10 @@ int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *tracep
                     "i", (int64_t)PL_RUN_TRACES_MAX);
     return PL_MIN(r, 0);
 }
+
+int pl_db_run_trace_read(struct pl_conn *c, const char *run, char **ret, struct pl_err *err)
+{
+    int r = pl_sql_text(c, err, ret, "SELECT value FROM meta WHERE key = 'traceparent/' || ?", "s", run);
+
+    return r == PL_ENOTFOUND ? 0 : PL_MIN(r, 0);
+}

@@ -101,6 +101,9 @@ int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 
 #define PL_RUN_TRACE "(SELECT value FROM meta WHERE key = 'traceparent/' || run.id)"
 PL_MUST_CHECK
 int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *traceparent, struct pl_err *err);
+/* Reads the run's trace, owned by the caller; leaves `ret` alone if it has none. */
+PL_MUST_CHECK
+int pl_db_run_trace_read(struct pl_conn *c, const char *run, char **ret, struct pl_err *err);
 /* Checks that the project exists. "default" always does: it is created with its first repo. PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *err);
