@@ -422,6 +422,9 @@ void pl_sched_task_free(struct pl_sched *s, struct task *task);
 /* Ends the task; its datums wait again. `loss`: how the datums were lost, which is counted as a loss; NULL:
  * no loss is counted. */
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss);
+/* Returns the task because its worker was taken away: its datums are leased again at once, and their history does not
+ * change; the action says why. */
+void pl_sched_task_disrupted(struct pl_sched *s, struct task *task, const char *why);
 /* Ends a task with one datum that ended its worker: this used one of the datum's tries. */
 void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *text);
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev);

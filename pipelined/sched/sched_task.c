@@ -370,6 +370,16 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
     pl_sched_task_free(s, task);
 }
 
+void pl_sched_task_disrupted(struct pl_sched *s, struct task *task, const char *why)
+{
+    struct pl_sched_action *a = say_rows(s, task, PL_SCHED_RETURNED);
+
+    a->lease.lost = true;
+    a->lease.message = pl_sched_keep(s, why, strlen(why) + 1);
+    pl_sched_datums_wait(s, task->job->rows, &task->open, task->failures, task->losses, s->now);
+    pl_sched_task_free(s, task);
+}
+
 struct task *pl_sched_task_held(const struct pl_sched *s, const struct worker *w, struct pl_sched_lease lease)
 {
     struct task *task = pl_sched_get(&s->tasks, lease.task);

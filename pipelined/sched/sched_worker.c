@@ -487,7 +487,10 @@ static void return_tasks(struct pl_sched *s, struct worker *w, const struct pl_s
     }
     snprintf(loss, sizeof(loss), "its worker ended: %s", text);
     while (w->n_tasks > 0)
-        pl_sched_task_return(s, w->tasks[0], ev->exit == PL_SCHED_EXIT_OWN ? loss : NULL);
+        if (ev->exit == PL_SCHED_EXIT_OWN)
+            pl_sched_task_return(s, w->tasks[0], loss);
+        else
+            pl_sched_task_disrupted(s, w->tasks[0], loss);
 }
 
 /* Handles the end of a worker: returns its tasks, counts a failed start, frees the worker. */

@@ -108,7 +108,7 @@ def test_after_two_losses_on_one_node_another_one_has_the_datum(world, gate):  #
     gate.arrived()
     gate.open()
     succeeds(one, run)
-    first, second, third = sorted(one.pods("st"), key=lambda pod: pod["metadata"]["creationTimestamp"])
+    first, second, third = sorted(one.pods("st"), key=lambda pod: int(pod["metadata"]["name"].split("-")[-2]))  # as they were made
     avoids = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}]}
     asked = [pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution") for pod in (first, second, third)]
     assert asked == [None, None, avoids] and third["spec"]["nodeName"] == "b"
