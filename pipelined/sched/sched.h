@@ -524,7 +524,8 @@ enum pl_sched_action_kind {
     PL_SCHED_CANCEL,
     /* .lease worker, task, fence, job: the lease is over; its datums wait again or are given up. If the
      * datums were lost or ended their worker, then .rows, .failures and .losses say which datums these are
-     * and what their new history is. If they were lost, .lease.message is the reason. */
+     * and what their new history is: the same as before if the cluster took the worker's pod away. If they were
+     * lost, .lease.message is the reason. */
     PL_SCHED_RETURNED,
     /* .lease worker, task, fence, job: other workers are idle. Ask the worker to give back the task's datums
      * that it has not begun. It answers with a RESULT with gave_back, without datums if it has begun all.

@@ -158,6 +158,7 @@ def test_unsent_output_of_a_task_that_is_taken_back_is_dropped_with_one_line(sta
     daemon.take_back("t1")
     daemon.holds()
     daemon.hold_back()
+    eventually(lambda: "could not be sent" in worker.said())
     daemon.end()
     assert worker.end() == 0
     dropped = re.findall("task t1: ([0-9]+) bytes of output and metrics could not be sent to the daemon: the task ended before", worker.said())

@@ -166,7 +166,7 @@ static const struct pl_api_route routes[] = {
      .summary = "Returns \"ok\" while the daemon responds.", .reply = "text/plain"},
     {"GET", "/readyz", .raw = get_ready, .on_loop = true, .verb = PL_VERB_OPEN,
      .summary =
-         "Returns \"ok\" while the daemon accepts work, and the reason if commits cannot be finished; 503 when it is stopping.",
+         "Returns \"ok\" while the daemon accepts work, and what is degraded: the store, the cluster; 503 when it is stopping.",
      .reply = "text/plain"},
     {"GET", "/", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "Returns the web page.", .reply = "text/html"},
     {"GET", "/ui", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "Returns the web page.", .reply = "text/html"},

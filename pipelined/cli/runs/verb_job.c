@@ -166,14 +166,22 @@ static int print_workers(const json_t *job, struct pl_err *err)
     const json_t *all = pl_show_at(job, "workers");
     _cleanup_(json_decrefp) json_t *some = json_array();
     const size_t n = json_array_size(all);
+    struct pl_column shown[PL_ARRAY_SIZE(columns)];
+    size_t n_shown = 0;
+    bool gpus = false;
     int r;
 
-    for (size_t i = 0; i < n && i < WORKERS_PRINTED; i++)
+    for (size_t i = 0; i < n && i < WORKERS_PRINTED; i++) {
+        gpus = gpus || pl_show_int_at(json_array_get(all, i), "gpus") > 0;
         json_array_append(some, json_array_get(all, i));
+    }
     if (n == 0)
         return 0;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(columns); i++)
+        if (gpus || columns[i].text != show_gpu_ms)
+            shown[n_shown++] = columns[i];
     printf("\nworkers (%lld lost):\n", (long long)pl_show_int_at(job, "workers_lost"));
-    r = pl_show_table(some, columns, PL_ARRAY_SIZE(columns), true, err);
+    r = pl_show_table(some, shown, n_shown, true, err);
     if (r == 0 && n > WORKERS_PRINTED)
         printf("… and %zu more: inspect job --json lists them\n", n - WORKERS_PRINTED);
     return r;
