@@ -534,18 +534,25 @@ static int add_frame(struct pl_stage_logs *l, const char *project, struct open_l
     return r < 0 ? r : pl_log_progress_note(&o->next, f, before, err);
 }
 
+/* An attempt that printed something under a lease. */
+struct printed {
+    struct pl_hash datum;
+    uint32_t attempt;
+    struct pl_log_progress progress;
+};
+
 /* Adds a line that says why the lease ended to the output of one attempt, at the start of a line. */
-static int add_line(struct pl_stage_logs *l, const char *project, struct open_log *o, const struct pl_hash *datum,
-                    uint32_t attempt, const char *text, struct pl_err *err)
+static int add_line(struct pl_stage_logs *l, const char *project, struct open_log *o, const struct printed *to, const char *text,
+                    struct pl_err *err)
 {
-    const struct pl_log_progress p = *progress_of(o, datum, attempt);
-    struct pl_log_frame f = {.datum = *datum, .attempt = attempt, .fence = p.fence, .offset = PL_LOG_LINE_OFFSET};
+    struct pl_log_frame f = {
+        .datum = to->datum, .attempt = to->attempt, .fence = to->progress.fence, .offset = PL_LOG_LINE_OFFSET};
     char line[LINE_MAX_BYTES];
 
-    snprintf(line, sizeof line, "%s%.*s\n", p.mid_line ? "\n" : "", (int)sizeof line - 3, text);
+    snprintf(line, sizeof line, "%s%.*s\n", to->progress.mid_line ? "\n" : "", (int)sizeof line - 3, text);
     f.bytes = (const uint8_t *)line;
     f.len = (uint32_t)strlen(line);
-    return add_frame(l, project, o, &f, &p, err);
+    return add_frame(l, project, o, &f, &to->progress, err);
 }
 
 /* Appends the part of the frame that was not received before under its lease. Drops it if another worker has
@@ -560,7 +567,7 @@ static int append(struct pl_stage_logs *l, const char *project, struct open_log 
         return 0;
     if (p.fence && f->fence > p.fence) {
         if (!p.over)
-            r = add_line(l, project, o, &f->datum, f->attempt, "lease ended: the datum begins again", err);
+            r = add_line(l, project, o, &(struct printed){f->datum, f->attempt, p}, "lease ended: the datum begins again", err);
         p = (struct pl_log_progress){0};
     } else if (f->offset < p.end) { /* the worker sent it again, wholly or in part */
         const uint64_t skip = PL_MIN(p.end - f->offset, (uint64_t)f->len);
@@ -598,8 +605,8 @@ int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t j
     return r;
 }
 
-/* Collects the keys of the attempts that printed something under this lease. */
-static int find_lease(const struct open_log *o, uint64_t fence, struct pl_buf *ret_keys, struct pl_err *err)
+/* Collects the attempts that printed something under this lease (struct printed). */
+static int find_lease(const struct open_log *o, uint64_t fence, struct pl_buf *ret, struct pl_err *err)
 {
     const struct pl_map *maps[] = {&o->next, &o->before};
     const struct pl_map_slot *slot;
@@ -609,8 +616,12 @@ static int find_lease(const struct open_log *o, uint64_t fence, struct pl_buf *r
         for (size_t i = 0; r == 0 && (slot = pl_map_next(maps[m], &i));) {
             const struct pl_log_progress *p = slot->value;
 
-            if (p->fence == fence && !p->over && (m == 0 || !pl_map_get(&o->next, slot->key, slot->key_len)))
-                r = pl_buf_add(ret_keys, slot->key, slot->key_len, err);
+            struct printed one = {.progress = *p};
+
+            if (p->fence != fence || p->over || (m == 1 && pl_map_get(&o->next, slot->key, slot->key_len)))
+                continue;
+            pl_log_progress_key(slot->key, &one.datum, &one.attempt);
+            r = pl_buf_add(ret, &one, sizeof one, err);
         }
     }
     return r;
@@ -619,7 +630,7 @@ static int find_lease(const struct open_log *o, uint64_t fence, struct pl_buf *r
 int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const char *why,
                        struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf keys = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf found = {0};
     char text[LINE_MAX_BYTES];
     struct open_log *o;
     int r = open_of(l, project, job, &o, err);
@@ -627,13 +638,12 @@ int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job
     if (r < 0)
         return r;
     snprintf(text, sizeof text, "worker lost: %s", why);
-    r = find_lease(o, fence, &keys, err);
-    for (size_t at = 0; r == 0 && at < keys.len; at += PL_LOG_PROGRESS_KEY) {
-        struct pl_hash datum;
-        uint32_t attempt;
+    r = find_lease(o, fence, &found, err);
+    for (size_t at = 0; r == 0 && at < found.len; at += sizeof(struct printed)) {
+        struct printed one;
 
-        pl_log_progress_key(keys.data + at, &datum, &attempt);
-        r = add_line(l, project, o, &datum, attempt, text, err);
+        memcpy(&one, found.data + at, sizeof one);
+        r = add_line(l, project, o, &one, text, err);
     }
     done_with(l, o, false);
     wake(l, job);

@@ -1,10 +1,12 @@
 // link: pipelined/db/pipelines pipelined/db/stage_log pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* What stages print: kept once and in order of arrival, cut into segments, sealed into packs, read and followed across all of it. */
+#include "pipelined/db/stage_log/log_segment.h"
 #include "pipelined/db/stage_log/stage_log.h"
 #include "tests/support/fixtures/db_world.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 struct logs {
     struct world w;
@@ -227,6 +229,41 @@ static void test_a_piece_larger_than_a_segment_is_refused(void **state)
 }
 
 /* ---- leases: a datum whose worker was lost runs again as the same attempt ---- */
+
+/* Fills the open segment with output of another datum, until fewer than `left` bytes fit, or it is sealed. */
+static void fill_segment(struct logs *t, uint64_t *offset, size_t left)
+{
+    static char bytes[200000];
+    const int64_t sealed = segments(t);
+    const struct pl_stage_log_source filler = {.datum = datum(9), .attempt = 1, .fence = 1};
+    size_t room, n;
+    struct stat st;
+
+    while (segments(t) == sealed) {
+        room = stat(open_file(t), &st) == 0 ? PL_STAGE_LOG_SEGMENT_BYTES - (size_t)st.st_size : sizeof bytes;
+        if (left && room < left)
+            return;
+        n = left ? PL_MIN(sizeof bytes, room - PL_LOG_FRAME_BYTES - 1) : sizeof bytes;
+        assert_int_equal(append_bytes(t, &filler, *offset, bytes, n), 0);
+        *offset += n;
+    }
+}
+
+/* One of the attempts is known from the segment before only, and the line of the other one ends the open segment. */
+static void test_a_loss_is_told_to_all_its_datums_across_a_seal(void **state)
+{
+    struct logs *t = *state;
+    uint64_t offset = 0;
+
+    append_leased(t, 5, 2, 1, 0, "in the sealed segment\n");
+    fill_segment(t, &offset, 0);
+    append_leased(t, 5, 1, 1, 0, "in the open one\n");
+    fill_segment(t, &offset, PL_LOG_FRAME_BYTES + 10);
+    lost(t, 5, "its node is gone");
+    assert_int_equal(segments(t), 2);
+    assert_log(t, 1, "in the open one\nworker lost: its node is gone\n");
+    assert_log(t, 2, "in the sealed segment\nworker lost: its node is gone\n");
+}
 
 static void test_what_a_lost_worker_and_the_next_one_printed_is_kept_with_a_line_between(void **state)
 {
@@ -729,6 +766,7 @@ int main(void)
         T(test_a_gap_stays_a_gap),
         T(test_a_datums_output_ends_at_its_bound),
         T(test_a_piece_larger_than_a_segment_is_refused),
+        T(test_a_loss_is_told_to_all_its_datums_across_a_seal),
         T(test_what_a_lost_worker_and_the_next_one_printed_is_kept_with_a_line_between),
         T(test_the_end_of_a_lease_is_shown_although_no_reason_came),
         T(test_bytes_of_an_older_lease_come_too_late),
