@@ -141,7 +141,12 @@ void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w)
     s->cpu_stopping += w->cpu_milli;
     s->memory_stopping += w->memory_bytes;
     s->gpus_stopping += w->n_gpus;
-    w->version->with_gpu -= w->on_gpu && !w->pending;
+    if (w->on_gpu && !w->pending && --w->version->with_gpu == 0) {
+        struct job *job = TAILQ_FIRST(&w->version->stage->lane);
+
+        if (job && job->version == w->version)
+            job->gpu_since = -1; /* the job had a GPU: if it needs one again, it waits as long as for the first */
+    }
     s->devices_changed = true;
     if (w->pending)
         pl_sched_shape_left(s, w);
@@ -200,7 +205,8 @@ static void wish(struct pl_sched *s, struct version *v, enum device d)
 }
 
 /* Returns the device for the next worker of the job. If the stage prefers a GPU but does not require one, the
- * job waits for a GPU only once, and only while no worker of its stage has a GPU. */
+ * job waits for a GPU while no worker of its stage has one, and anew after the last one that had is gone. Once it
+ * has given up it stays on the CPU. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;

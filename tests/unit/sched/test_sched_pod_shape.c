@@ -374,6 +374,27 @@ static void a_gpu_that_came_is_kept(void **state)
     kit_close(&k);
 }
 
+static void a_gpu_that_is_taken_away_is_waited_for_again(void **state)
+{
+    struct pl_sched_event gone = {.kind = PL_SCHED_EV_WORKER_EXITED,
+                                  .text = "its pod was preempted",
+                                  .exit = PL_SCHED_EXIT_DISRUPTED};
+
+    (void)state;
+    open_optional(true);
+    gone.id = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+    kit_wait(&k, 50000);
+    said(PL_SCHED_EV_WORKER_PLACED, gone.id, true, NULL);
+    kit_up(&k, gone.id);
+    kit_wait(&k, 20000); /* now the first wait is over */
+    kit_do(&k, gone);
+    kit_wait(&k, 59000);
+    assert_int_equal(kit_count(&k, PL_SCHED_STOP_WORKER), 0);
+    kit_wait(&k, 1000);
+    assert_string_equal(kit_nth(&k, PL_SCHED_STOP_WORKER, 0)->worker.reason, "no GPU came within 1m");
+    kit_close(&k);
+}
+
 static void a_gpu_that_nobody_offers_is_not_waited_for(void **state)
 {
     (void)state;
@@ -738,6 +759,7 @@ int main(void)
         cmocka_unit_test(the_wait_for_a_gpu_that_is_not_required_comes_first),
         cmocka_unit_test(a_gpu_that_does_not_come_in_time_is_done_without),
         cmocka_unit_test(a_gpu_that_came_is_kept),
+        cmocka_unit_test(a_gpu_that_is_taken_away_is_waited_for_again),
         cmocka_unit_test(a_gpu_that_nobody_offers_is_not_waited_for),
         cmocka_unit_test(who_waits_without_a_gpu_goes_when_one_is_offered),
         cmocka_unit_test(of_each_kind_its_own_shape_counts),
