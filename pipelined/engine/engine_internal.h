@@ -516,7 +516,7 @@ bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t fail
 PL_MUST_CHECK
 int pl_job_attempts_forget(struct pl_ejob *j, struct pl_err *err);
 
-/* ---- worker_record.c: what is recorded of workers. Loop ---- */
+/* ---- worker_record.c: the history of workers. Loop ---- */
 /* Begins the record of a worker that was started, or restored: `started_us` by the wall clock. `j` is the job for which
  * it was started; NULL = unknown. Without memory the worker is not recorded. */
 void pl_worker_record_begin(struct pl_engine *e, const struct pl_eworker *w, struct pl_ejob *j, int64_t started_us);
@@ -526,6 +526,9 @@ void pl_worker_record_placed(struct pl_engine *e, uint64_t worker, const char *n
 void pl_worker_record_leased(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t since_us);
 /* The worker reported results: its time until now is in the job's totals. */
 void pl_worker_record_reported(struct pl_engine *e, uint64_t worker);
+/* The worker gave back a datum whose command it had started; it was held for `ms` for that, which count as lost. Returns
+ * the number of its GPUs. */
+uint32_t pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms);
 /* The worker holds one task less. */
 void pl_worker_record_released(struct pl_engine *e, uint64_t worker);
 /* The lease of action RETURNED or GIVE_UP ended with its worker. If it was lost, adds the time since the worker's last

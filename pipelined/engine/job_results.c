@@ -149,7 +149,8 @@ static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, s
     struct pl_hash id;
     char hex[PL_HASH_HEX + 1], text[1024];
 
-    uint32_t *kept = pl_streq(pl_json_str(row, "state"), "failed") ? &j->failed_kept : &j->good_kept;
+    const char *state = pl_json_str(row, "state");
+    uint32_t *kept = pl_streq(state, "failed") ? &j->failed_kept : pl_streq(state, "lost") ? &j->lost_kept : &j->good_kept;
 
     if (*kept >= PL_JOB_ATTEMPTS_KEPT)
         return;
@@ -188,6 +189,21 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
     }
 }
 
+/* Records a datum that the worker gave back after it had started the command: the attempt counts as lost. */
+static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_t *row, size_t datum, struct kept *k)
+{
+    const json_t *ms = json_object_get(row, "ms");
+    json_t *attempt;
+
+    if (num(ms, "held") <= 0)
+        return;
+    attempt =
+        json_pack("{s:s, s:s, s:s, s:I, s:O}", "state", "lost", "reason", "its worker was told to end", "node", p->worker->host,
+                  "gpus", (json_int_t)pl_worker_record_given_back(j->engine, p->worker->id, j, num(ms, "held")), "ms", ms);
+    keep_attempt(j, p->worker, attempt, datum, k);
+    json_decref(attempt);
+}
+
 /* Records an accepted datum: adds it to the totals, to the attempts, and to the results or the failed
  * datums. */
 static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
@@ -199,6 +215,8 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     char key[PL_HASH_HEX + 1];
     struct pl_err err = {0};
 
+    if (verdict == PL_SCHED_ROW_WAITING)
+        keep_begun(j, p, row, datum, k);
     if (verdict == PL_SCHED_ROW_IGNORED || verdict == PL_SCHED_ROW_WAITING)
         return;
     json_object_set_new(row, "node", json_string(w->host));
@@ -253,6 +271,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     struct pl_ejob *j = pl_engine_job(e, a->result.job);
     struct reporting *p = feeding;
     struct kept *k;
+    bool counted = false;
 
     if (!p || !j || !j->plan)
         return;
@@ -267,10 +286,13 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     k->job_row = j->row;
     k->id = j->next_result++;
     k->attempt = p->attempt;
-    for (size_t i = 0; i < a->result.n; i++)
+    for (size_t i = 0; i < a->result.n; i++) {
         keep_row(j, p, json_array_get(p->row_list, i), a->result.verdicts[i], k);
+        counted = counted || (a->result.verdicts[i] != PL_SCHED_ROW_IGNORED && a->result.verdicts[i] != PL_SCHED_ROW_WAITING);
+    }
     finish_tried(p, k);
-    pl_worker_record_reported(e, a->result.worker);
+    if (counted) /* a result that only gives datums back adds no time to the totals */
+        pl_worker_record_reported(e, a->result.worker);
     if (k->task_done)
         pl_engine_end_task(e, a->result.worker, a->result.task, a->result.fence);
     persist(p, k);
@@ -340,17 +362,30 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
     return 0;
 }
 
+/* Returns for how many ms the worker was held for a row that it gave back after it had started the command; 0: it had not.
+ * Rows come in the same order in both lists; `*at` is the position in the list "begun". */
+static json_int_t begun_ms(const json_t *result, json_int_t index, size_t *at)
+{
+    const json_t *one = json_array_get(json_object_get(result, "begun"), *at);
+
+    if (!one || json_integer_value(json_array_get(one, 0)) != index)
+        return 0;
+    ++*at;
+    return json_integer_value(json_array_get(one, 1));
+}
+
 /* Turns the list "gave_back": [row number…] into entries of state gave_back. */
 static json_t *rows_of_result(const json_t *result)
 {
     json_t *rows = json_copy(json_object_get(result, "rows"));
     const json_t *index;
-    size_t i;
+    size_t i, begun = 0;
 
     if (!rows)
         rows = json_array();
     json_array_foreach(json_object_get(result, "gave_back"), i, index)
-        json_array_append_new(rows, json_pack("{s:I, s:s}", "index", json_integer_value(index), "state", "gave_back"));
+        json_array_append_new(rows, json_pack("{s:I, s:s, s:{s:I}}", "index", json_integer_value(index), "state", "gave_back",
+                                              "ms", "held", begun_ms(result, json_integer_value(index), &begun)));
     return rows;
 }
 

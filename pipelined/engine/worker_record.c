@@ -255,6 +255,17 @@ static void count_lost(const struct pl_worker_record *w, struct pl_ejob *j, int6
     j->totals.gpus = PL_MAX(j->totals.gpus, w->gpus);
 }
 
+uint32_t pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms)
+{
+    struct pl_worker_record *w = record_of(e, worker);
+
+    if (!w)
+        return 0;
+    count_lost(w, j, ms, 1);
+    w->since_ms = pl_clock_mono_ms();
+    return w->gpus;
+}
+
 json_t *pl_worker_record_lost(struct pl_engine *e, const struct pl_sched_action *a, struct pl_ejob *j)
 {
     struct pl_worker_record *w = record_of(e, a->lease.worker);

@@ -58,6 +58,23 @@ def test_a_lost_worker_is_told_of_when_its_job_has_ended(make_daemon, tmp_path):
     assert line in daemon.log() and daemon.log().count(line) == 1
 
 
+def test_a_command_that_was_stopped_with_its_worker_is_a_lost_attempt(make_daemon, tmp_path):
+    """As with a pod that is drained: the worker is told to end, and gives the datum back."""
+    daemon = make_daemon("--gpus", "1", sandbox="none").start()
+    p = daemon.default.repo("in")
+    p.stages(sh("s", once(tmp_path), **GPU))
+    run = p.commit("in", {"f": "1"})["run"]
+    wait_until((tmp_path / "began").exists, "the command to run")
+    os.kill(workers_of(daemon)[0], signal.SIGTERM)
+    assert p.wait(run)["state"] == "success"
+    job, _ = recorded(daemon, run, "s")
+    first, second = p.datums("s", run)
+    assert (first["state"], second["state"]) == ("lost", "success") and first["attempt"] == second["attempt"] == 1
+    assert first["reason"] == "its worker was told to end" and first["node"]
+    assert job["datums"]["lost"] == 1 and job["gpu"]["lost_ms"] == first["ms"]["held"] > 0
+    assert job["gpu"]["held_ms"] == first["ms"]["held"] + second["ms"]["held"]
+
+
 def test_one_command_says_why_a_job_took_long(make_daemon, tmp_path):
     daemon = make_daemon("--gpus", "1", sandbox="none").start()
     p = daemon.default.repo("in")

@@ -493,6 +493,22 @@ json_t *pl_agent_protocol_give_back_json(const struct pl_agent_protocol_lease *l
                      gave_back);
 }
 
+/* Adds the rows whose command was started and that are given back, and how long the worker was held for each. */
+static bool add_begun(json_t *result, const struct pl_agent_protocol_outcome *outcomes, size_t n)
+{
+    json_t *begun = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        if (outcomes[i].lost || !outcomes[i].gave_back || outcomes[i].compute_ms == 0)
+            continue;
+        if (!begun && json_object_set_new(result, "begun", begun = json_array()) < 0)
+            return false;
+        if (json_array_append_new(begun, json_pack("[I, I]", (json_int_t)outcomes[i].index, (json_int_t)outcomes[i].held_ms)) < 0)
+            return false;
+    }
+    return true;
+}
+
 json_t *pl_agent_protocol_result_json(const struct pl_agent_protocol_lease *lease,
                                       const struct pl_agent_protocol_outcome *outcomes, size_t n)
 {
@@ -515,6 +531,10 @@ json_t *pl_agent_protocol_result_json(const struct pl_agent_protocol_lease *leas
                            "gave_back", gave_back);
     json_decref(rows);
     json_decref(gave_back);
+    if (result && !add_begun(result, outcomes, n)) {
+        json_decref(result);
+        return NULL;
+    }
     return result;
 }
 
