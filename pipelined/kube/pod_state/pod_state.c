@@ -314,7 +314,7 @@ static const struct {
     {"NodeLost", false, true, PL_POD_ELSEWHERE},
     {"Preempt", true, true, PL_POD_ELSEWHERE}, /* for Preempted and Preempting */
     {"Shutdown", false, true, PL_POD_ELSEWHERE},
-    {"NodeShutdown", false, true, PL_POD_ELSEWHERE},
+    {"NodeShutdown", false, false, PL_POD_ELSEWHERE},
     {"Terminated", false, true, PL_POD_ELSEWHERE},
     {"UnexpectedAdmissionError", false, false, PL_POD_ELSEWHERE},
     {"OutOf", true, false, PL_POD_ELSEWHERE},
@@ -327,15 +327,16 @@ static const struct {
     {"DeadlineExceeded", false, false, PL_POD_FAILED},
 };
 
-/* Parts of the messages with which a kubelet evicts a pod that exceeded a limit of its own, and what the stage
- * must change. */
+/* Parts of the messages with which a kubelet evicts a pod that exceeded a limit of its own, or what it had
+ * requested, and what the stage must change. A message must have both parts. */
 static const struct {
-    const char *part, *remedy;
+    const char *part, *and, *remedy;
 } own_evictions[] = {
-    {"Usage of EmptyDir volume \"shm\" exceeds", "the command needs more shared memory: increase resources.shm"},
-    {"Usage of EmptyDir volume", "the stage needs more disk: increase resources.disk"},
-    {"ephemeral local storage usage exceeds", "the stage needs more disk: increase resources.disk"},
-    {"exceeded its local ephemeral storage limit", "the stage needs more disk: increase resources.disk"},
+    {"Usage of EmptyDir volume \"shm\" exceeds", "", "the command needs more shared memory: increase resources.shm"},
+    {"Usage of EmptyDir volume", "", "the stage needs more disk: increase resources.disk"},
+    {"ephemeral local storage usage exceeds", "", "the stage needs more disk: increase resources.disk"},
+    {"exceeded its local ephemeral storage limit", "", "the stage needs more disk: increase resources.disk"},
+    {"low on resource: ephemeral-storage", "ontainer main was using", "the stage needs more disk: increase resources.disk"},
 };
 
 /* Handles the eviction of a pod that exceeded a limit of its own: the stage would be evicted on every node. */
@@ -346,9 +347,15 @@ static bool evicted_by_own_fault(struct look *l, const char *message)
     while (n > 0 && (message[n - 1] == ' ' || message[n - 1] == '.'))
         n--;
     for (size_t i = 0; i < PL_ARRAY_SIZE(own_evictions); i++) {
-        if (!strstr(message, own_evictions[i].part))
+        if (!strstr(message, own_evictions[i].part) || !strstr(message, own_evictions[i].and))
             continue;
         say(l, PL_POD_FAILED, "Evicted: %.*s: %s", (int)PL_MIN(n, (size_t)500), message, own_evictions[i].remedy);
+        return true;
+    }
+    /* a node without memory evicts who uses the most beyond its request; that may happen on each node, so it is
+     * a loss with a limit */
+    if (strstr(message, "low on resource: memory") && strstr(message, "ontainer main was using")) {
+        say(l, PL_POD_ELSEWHERE, "Evicted: %.*s", (int)PL_MIN(n, (size_t)500), message);
         return true;
     }
     return false;
@@ -375,7 +382,7 @@ static bool ended_by_reason(struct look *l)
 }
 
 /* Handles the condition DisruptionTarget, with reasons such as PreemptionByScheduler, DeletionByTaintManager,
- * EvictionByEvictionAPI, TerminationByKubelet. */
+ * EvictionByEvictionAPI, DeletionByPodGC, TerminationByKubelet. */
 static bool ended_by_disruption(struct look *l)
 {
     const json_t *disrupted = condition(l, "DisruptionTarget");

@@ -363,6 +363,23 @@ static const struct {
      "Evicted: Usage of EmptyDir volume \"shm\" exceeds the limit \"2Gi\": the command needs more shared memory: increase "
      "resources.shm",
      -1},
+    {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"The node was low on resource: "
+     "ephemeral-storage. Container main was using 40Gi, request is 1Gi, has larger consumption of ephemeral-storage. \"}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "Evicted: The node was low on resource: ephemeral-storage. Container main was using 40Gi, request is 1Gi, has larger "
+     "consumption of ephemeral-storage: the stage needs more disk: increase resources.disk",
+     -1},
+    {"{" NODE
+     ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"The node was low on resource: memory. "
+     "Container main was using 8Gi, request is 1Gi, has larger consumption of memory. \"}}",
+     NULL,
+     {0},
+     PL_POD_ELSEWHERE,
+     "Evicted: The node was low on resource: memory. Container main was using 8Gi, request is 1Gi, has larger consumption of "
+     "memory",
+     -1},
     /* nobody's doing: again, elsewhere */
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"The node was low on resource: "
      "ephemeral-storage.\", " BOTH(ENDED("137", "Error", "")) "}}",
@@ -604,7 +621,7 @@ static const struct {
     {POD_ENDED_BY, "Preempted", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
     {POD_ENDED_BY, "Preempting", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
     {POD_ENDED_BY, "Shutdown", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
-    {POD_ENDED_BY, "NodeShutdown", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
+    {POD_ENDED_BY, "NodeShutdown", .verdict = PL_POD_ELSEWHERE},
     {POD_ENDED_BY, "Terminated", .verdict = PL_POD_ELSEWHERE, .disrupted = true},
     {POD_ENDED_BY, "UnexpectedAdmissionError", .verdict = PL_POD_ELSEWHERE},
     {POD_ENDED_BY, "AdmissionErrorOfSomebody", .verdict = PL_POD_ELSEWHERE},
