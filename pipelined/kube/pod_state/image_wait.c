@@ -1,10 +1,15 @@
 /* A map from the part of pod names that all pods of a stage version share to an entry, which counts its pods. */
 #include "pipelined/kube/pod_state/image_wait.h"
 
+#include "pipelined/kube/pod_state/pod_state.h"
+
+/* longest time between two failures of one wait; a failure that comes later is another one */
+#define GAP_MS PL_POD_PULL_MS
+
 struct pl_image_wait {
     uint32_t refs;
     bool waits;
-    int64_t since_ms;
+    int64_t since_ms, last_ms; /* of the failures to get the image: the first in a row, and the last */
     size_t len;
     char stage[];
 };
@@ -51,9 +56,15 @@ struct pl_image_wait *pl_image_wait_unref(struct pl_map *stages, struct pl_image
     return NULL;
 }
 
-void pl_image_wait_failed(struct pl_image_wait *w, int64_t since_ms)
+static bool waits(const struct pl_image_wait *w, int64_t now_ms)
 {
-    w->since_ms = w->waits ? PL_MIN(w->since_ms, since_ms) : since_ms;
+    return w->waits && now_ms - w->last_ms <= GAP_MS;
+}
+
+void pl_image_wait_failed(struct pl_image_wait *w, int64_t since_ms, int64_t now_ms)
+{
+    w->since_ms = waits(w, now_ms) ? PL_MIN(w->since_ms, since_ms) : since_ms;
+    w->last_ms = now_ms;
     w->waits = true;
 }
 
@@ -64,5 +75,5 @@ void pl_image_wait_up(struct pl_image_wait *w)
 
 int64_t pl_image_wait_ms(const struct pl_image_wait *w, int64_t now_ms)
 {
-    return w->waits ? now_ms - w->since_ms : 0;
+    return waits(w, now_ms) ? now_ms - w->since_ms : 0;
 }

@@ -22,7 +22,7 @@ static enum pl_pod_verdict look(struct pl_image_wait *stage, int64_t since_ms, i
 
     pl_pod_state(pod, NULL, &asked, &got);
     assert_true(got.no_image);
-    pl_image_wait_failed(stage, since_ms);
+    pl_image_wait_failed(stage, since_ms, now_ms);
     json_decref(pod);
     return got.verdict;
 }
@@ -64,6 +64,22 @@ static void a_pod_that_comes_up_begins_the_time_again(void **state)
     pl_map_finish(&stages, NULL);
 }
 
+/* The node of the first pod went away before its image came; a pod of two hours later has ten minutes of its own. */
+static void a_failure_of_long_ago_does_not_count(void **state)
+{
+    struct pl_map stages = {0};
+    struct pl_image_wait *stage = pl_image_wait_ref(&stages, "train-net-142dcf294c-1-5");
+
+    (void)state;
+    assert_int_equal(look(stage, 0, 0), PL_POD_WAITS);
+    assert_int_equal(look(stage, 0, MIN_MS), PL_POD_WAITS);
+    assert_int_equal(pl_image_wait_ms(stage, 120 * MIN_MS), 0);
+    assert_int_equal(look(stage, 120 * MIN_MS, 120 * MIN_MS), PL_POD_WAITS);
+    assert_int_equal(look(stage, 120 * MIN_MS, 130 * MIN_MS), PL_POD_GIVEN_UP);
+    stage = pl_image_wait_unref(&stages, stage);
+    pl_map_finish(&stages, NULL);
+}
+
 /* The next job of the stage has its own ten minutes. */
 static void without_pods_nothing_is_remembered(void **state)
 {
@@ -84,6 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_that_are_placed_apart_wait_together),
         cmocka_unit_test(a_pod_that_comes_up_begins_the_time_again),
+        cmocka_unit_test(a_failure_of_long_ago_does_not_count),
         cmocka_unit_test(without_pods_nothing_is_remembered),
     };
 
