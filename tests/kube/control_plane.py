@@ -56,9 +56,10 @@ def kubectl():
     return servers.cached(f"kubectl-{VERSION}", lambda folder: build(folder, ["kubectl"])) / "kubectl"
 
 
-# Who asked for what: of the daemon's account alone.
+ACCOUNT = "system:serviceaccount:pipelined:pipelined"  # of the daemon, where it is installed
+# Who asked for what: of the daemon alone.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
-         "rules": [{"level": "Metadata", "users": ["system:serviceaccount:pipelined:pipelined"]}, {"level": "None"}]}
+         "rules": [{"level": "Metadata", "users": [ACCOUNT, "nobody"]}, {"level": "None"}]}
 
 
 class ControlPlane(servers.Server):
@@ -74,10 +75,11 @@ class ControlPlane(servers.Server):
         self.etcd_port, self.peer_port, self.scheduler_port = (servers.free_port() for _ in range(3))
         self.certs = self.folder / "certs"
 
-    def audited(self):
+    def audited(self, user=ACCOUNT):
         """What the daemon's account has asked for until now: events of the server's audit."""
         path = self.folder / "audit.log"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        return [event for event in events if event["user"]["username"] == user]
 
     @property
     def endpoint(self):

@@ -119,7 +119,7 @@ def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, ga
     gate.open()
     succeeds(one, run)
     succeeds(one, waiting)
-    assert len(lines(one, "no pod is made, seen or removed until this has passed")) == 1
+    assert len(lines(one, "no worker can be started or watched until this has passed")) == 1
     assert len(lines(one, "can be used again, after ")) == 1
 
 
@@ -252,6 +252,12 @@ def grant(one, user):
         assert code in (201, 409), answer
 
 
+def refusals(one):
+    """The daemon's attempts to create a pod that the API server refused."""
+    return [event for event in one.kubelet.plane.audited("nobody") if event["verb"] == "create" and event["objectRef"]["resource"] == "pods"
+            and event.get("responseStatus", {}).get("code") == 403 and event["objectRef"]["namespace"] == one.kubelet.namespace]
+
+
 def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate):  # noqa: F811
     def speaks(kubelet):
         grant(kubelet, "nobody")
@@ -271,10 +277,13 @@ def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate
     assert ready(one) == "ok, but workers can be neither started nor watched: forbidden (pipelinectl status says more)\n"
     gate.open()
     succeeds(one, running)
+    refused = len(refusals(one))
+    one.kubelet.until(lambda: len(refusals(one)) > refused, "it is tried again")
+    assert outage(one) and not lines(one, "can be used again")
     grant(one.kubelet, "nobody")
     succeeds(one, waiting)
     kit.wait_until(lambda: outage(one) is None and ready(one) == "ok\n", "status says no more that the right is gone")
-    assert len(lines(one, "no pod is made, seen or removed until this has passed")) == 1
+    assert len(lines(one, "no worker can be started or watched until this has passed")) == 1
     assert len(lines(one, "can be used again, after ")) == 1
     took(one, "runs", 1)
     took(one, "waits", 1)

@@ -59,7 +59,7 @@ const struct pl_node_capacity *pl_cluster_offer(const struct pl_cluster *c);
 /* Call this after a quota has refused a pod; see pl_namespace_limits_refresh. */
 void pl_cluster_look_at_limits(struct pl_cluster *c);
 /* If the namespace's limits refuse every pod because of pipelined's own containers, as they are in `pod`, writes which
- * container that is and what to do to `out` (""  otherwise), for the API server's refusal names neither. */
+ * container that is and what to do to `out` ("" otherwise). The API server's refusal names neither. */
 void pl_cluster_own_limits(const struct pl_cluster *c, const json_t *pod, char out[PL_CLUSTER_OWN_LIMITS_BYTES]);
 /* Call this while a stage waits for a runtime class: lists the runtime classes again, at most once per
  * PL_CLUSTER_CLASSES_MS, if the account may. */

@@ -184,10 +184,11 @@ static void on_stray(struct kube *k, enum pl_kube_event e, json_t *object)
     if (start == k->epoch || (start < k->epoch && !k->listed)) {
         remove_stray(k, object);
     } else if (e == PL_KUBE_ADDED) {
-        pl_log_warn("kubernetes",
-                    "pod %s was created by start %" PRIu64 " of a daemon on this store, and this is start %" PRIu64
-                    ": the pod is left alone",
-                    name, start, k->epoch);
+        pl_log(k->strays_told ? PL_LOG_DEBUG : PL_LOG_WARN, "kubernetes",
+               "pod %s was created by start %" PRIu64 " of a daemon on this store, and this is start %" PRIu64
+               ": it is left alone, as are all others of its kind",
+               name, start, k->epoch);
+        k->strays_told = true;
         if (start > k->epoch && k->outlived)
             k->outlived(k->outlived_arg);
     }

@@ -7,16 +7,23 @@
 
 #include <stdio.h>
 
-/* in so many ticks of the timer in a row the reason must be there: one request in a row may fail */
+/* number of ticks in a row after which a reason counts as an outage; a single failed request is none */
 #define TICKS 2
 
-/* Writes why pods can be neither made nor watched; "" if they can. */
-static void reason(struct kube *k, char out[PL_POD_WHY_BYTES])
+bool pl_kube_is_right(enum pl_kube_verdict verdict)
+{
+    return verdict == PL_KUBE_DENIED || verdict == PL_KUBE_LOGIN;
+}
+
+/* Writes why pods can be neither made nor watched; "" if they can. Sets `*ret_right` if it is a lack of rights to
+ * create pods. */
+static void reason(struct kube *k, char out[PL_POD_WHY_BYTES], bool *ret_right)
 {
     char problem[PL_POD_WHY_BYTES] = "";
     const struct kpod *p;
 
     *out = '\0';
+    *ret_right = false;
     if (!k->cluster) {
         snprintf(out, PL_POD_WHY_BYTES, "%s", k->away);
         return;
@@ -24,9 +31,10 @@ static void reason(struct kube *k, char out[PL_POD_WHY_BYTES])
     pl_loop_informer_problem(k->pods_feed, problem, sizeof problem);
     TAILQ_FOREACH(p, &k->parked, parked_link)
     {
-        if (*problem || (p->parked_by != PL_KUBE_DENIED && p->parked_by != PL_KUBE_LOGIN))
+        if (*problem || !pl_kube_is_right(p->parked_by))
             continue;
         snprintf(problem, sizeof problem, "%s", p->why);
+        *ret_right = true;
     }
     if (*problem)
         snprintf(out, PL_POD_WHY_BYTES, "%.200s: %.400s", pl_kube_client_name(k->client), problem);
@@ -38,22 +46,42 @@ static int code_of(const char *text)
     return strstr(text, " is forbidden: ") || strstr(text, "Unauthorized") ? PL_EFORBIDDEN : PL_EUNAVAILABLE;
 }
 
+/* Returns true if a pod that was refused for a lack of rights is being tried again: its answer is not known yet. */
+static bool is_tried_again(const struct kube *k)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&k->pods, &i));) {
+        const struct kpod *p = slot->value;
+
+        if ((p->step == KPOD_MAKING || p->step == KPOD_MAKING_CLAIM) && p->parked > 0 && pl_kube_is_right(p->parked_by))
+            return true;
+    }
+    return false;
+}
+
 void pl_kube_outage_look(struct kube *k)
 {
     struct kube_outage *o = &k->outage;
     char text[PL_POD_WHY_BYTES], took[32];
+    bool right;
 
-    reason(k, text);
+    reason(k, text, &right);
+    if (!*text && o->ticks && o->right && !o->granted && is_tried_again(k))
+        return;
     if (*text) {
+        o->right = right;
+        o->granted = false;
         snprintf(o->text, sizeof o->text, "%s", text);
         if (o->ticks++ == 0)
             o->since_us = pl_clock_wall_us();
         if (o->ticks == TICKS && k->cluster) /* discovery logs it if the server never answered */
-            pl_log_warn("kubernetes", "%s; workers that run go on, but no pod is made, seen or removed until this has passed",
+            pl_log_warn("kubernetes", "%s; running workers go on; no worker can be started or watched until this has passed",
                         o->text);
         return;
     }
-    if (o->ticks >= TICKS)
+    /* a lack of rights may also end because no worker is to be started any more: then nothing is known of it */
+    if (o->ticks >= TICKS && (!o->right || o->granted))
         pl_log_warn("kubernetes", "%s can be used again, after %s", pl_kube_client_name(k->client),
                     pl_duration_text((pl_clock_wall_us() - o->since_us) / 1000, took));
     o->ticks = 0;

@@ -390,6 +390,7 @@ static void tell_parked(struct kpod *p)
     if (p->parked == 0)
         return;
     p->parked = 0;
+    p->kube->outage.granted = p->kube->outage.granted || pl_kube_is_right(p->parked_by);
     if (p->parked_by == PL_KUBE_PARK)
         pl_worker_pods_try_room(p->kube);
     else
@@ -570,7 +571,7 @@ static void end(struct kpod *p, const struct pl_pod_state *st)
     tell_image(p, st);
     if (st->deleted && !p->stop) /* something else deleted the pod, possibly by deleting the owner object */
         pl_owner_object_recheck(p->kube);
-    if (st->disrupted)
+    if (st->disrupted && !p->stop)
         p->exit = PL_SCHED_EXIT_DISRUPTED;
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
@@ -588,7 +589,7 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     p->bound = p->bound || st->bound;
     if (up)
         tell_image(p, st);
-    if (up && p->image_wait)
+    if (up && !p->up && p->image_wait)
         pl_image_wait_up(p->image_wait);
     if (up && !p->up)
         pl_worker_pod_is_up(p, st->node ? st->node : "?");
@@ -671,7 +672,7 @@ void pl_worker_pod_tick(struct kpod *p)
                                   .queue_says = p->queue_says};
     pl_pod_state(p->object, p->events, &asked, &st);
     if (st.no_image && p->image_wait)
-        pl_image_wait_failed(p->image_wait, p->waits_ms);
+        pl_image_wait_failed(p->image_wait, p->waits_ms, pl_clock_mono_ms());
     if (st.verdict > PL_POD_RUNS) {
         end(p, &st);
         return;

@@ -166,6 +166,8 @@ TAILQ_HEAD(kpod_list, kpod);
 /* Why pods can be neither made nor watched (outage.c). */
 struct kube_outage {
     unsigned ticks; /* in how many ticks of the timer in a row the reason was there; 0 = it is not */
+    bool right;     /* pods were refused for a lack of rights */
+    bool granted;   /* since then a pod that was refused so was created */
     char text[PL_POD_WHY_BYTES];
     int64_t since_us; /* wall clock */
 };
@@ -190,7 +192,8 @@ struct kube {
     uint64_t epoch; /* number of this start of the daemon */
     void (*outlived)(void *arg);
     void *outlived_arg;
-    bool listed; /* the first listing of pods is complete */
+    bool listed;      /* the first listing of pods is complete */
+    bool strays_told; /* a pod of another start was logged as a warning */
     struct pl_executor_events events;
     struct pl_kube_feed *pods_feed, *events_feed;
     struct pl_map pods;   /* map: worker id → struct kpod */
@@ -266,6 +269,8 @@ void pl_kube_on_secrets(void *kube);
 void pl_kube_on_room(void *kube);
 
 /* ---- outage.c: the API server, or the right to use it, is gone ---- */
+/* Returns true if a request was refused because the account lacks a right. */
+bool pl_kube_is_right(enum pl_kube_verdict verdict);
 /* Called at each timer tick: looks whether it is there, and logs a change. */
 void pl_kube_outage_look(struct kube *k);
 /* Implements pl_executor_ops.outage. */
