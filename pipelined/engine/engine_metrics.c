@@ -55,7 +55,7 @@ void pl_engine_count_datum(const struct pl_ejob *j, const struct pl_etotals *bef
 
 /* ---- the present: copied on the loop ---- */
 
-/* What a stage does now, over all its versions. */
+/* Current figures of a stage, summed over its versions. */
 struct live {
     const struct pl_estage *stage;
     struct pl_stage_now now;
@@ -153,7 +153,8 @@ static int look_at_workers(struct snapshot *s, struct pl_map *lives)
     qsort(busy, n, sizeof *busy, by_number);
     for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
         const struct pl_eworker *w = slot->value;
-        const uint64_t gpus = w->pod == PL_POD_WITH_GPU ? w->stage->def->gpu.count : w->n_gpus;
+        /* a pod holds no GPU before a node has accepted it */
+        const uint64_t gpus = w->pod != PL_POD_WITH_GPU ? w->n_gpus : *w->host ? w->stage->def->gpu.count : 0;
         struct live *l = live_of(lives, w->stage);
 
         if (!l)

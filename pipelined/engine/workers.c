@@ -651,6 +651,7 @@ static int lease_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         "iiiisiii", (int64_t)l->task, (int64_t)l->fence, l->job->row, (int64_t)l->worker, l->rows, (int64_t)l->failures,
         (int64_t)l->losses, pl_tx_now_us(tx));
 
+    free(TAKE_PTR(l->trace)); /* the transaction may run again */
     return r < 0 ? r : pl_db_run_trace_read(pl_tx_conn(tx), l->job->run, &l->trace, err);
 }
 
