@@ -132,8 +132,8 @@ struct pl_executor_check {
     /* set by the caller before `ask`: the cluster did not answer an earlier check, so `ask` must not query
      * the cluster; set by `ask`: the cluster did not answer this check */
     bool away;
-    char *body; /* private state that the executor passes from `check` to `ask` */
-    char own[512];
+    char *body;    /* private state that the executor passes from `check` to `ask` */
+    char own[512]; /* why the containers of pipelined itself cannot be admitted; "" = no such reason is known */
     char name[64];
     uint64_t number;
 };

@@ -7,6 +7,7 @@
  * N pods like that one: makes them over 8 connections, and removes each when it has ended. Prints {"pods", "seconds"}. */
 #include "pipelined/kube/client/kube_object.h"
 #include "pipelined/kube/watch/kube_informer.h"
+#include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "storage/base/clock.h"
 #include "storage/base/map.h"
 #include "storage/http/http_io.h"
@@ -185,8 +186,8 @@ static void begin_agent(struct pod *p, const json_t *object)
     p->headers[0] = p->authorization;
     p->headers[1] = "Content-Type: application/json";
     ask(p, ATTACH, "attach",
-        json_pack("{s:i, s:s, s:s, s:s, s:i, s:[]}", "protocol", 1, "worker", p->worker, "incarnation", "1", "host",
-                  text_at(json_object_get(object, "spec"), "nodeName"), "pid", 1, "held"));
+        json_pack("{s:i, s:s, s:s, s:s, s:i, s:[]}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "worker", p->worker, "incarnation",
+                  "1", "host", text_at(json_object_get(object, "spec"), "nodeName"), "pid", 1, "held"));
 }
 
 /* ---- the client that does without a daemon ---- */

@@ -161,7 +161,7 @@ def test_who_needs_more_memory_than_it_asked_for_is_told_so(world):  # noqa: F81
     assert end["state"] == "failure" and "OOMKilled: the command needs more than the 128Mi of its resources.memory" in job["reason"], (job, one.tell())
 
 
-def test_who_needs_more_disk_than_its_pod_may_use_is_told_so(world, gate):  # noqa: F811
+def test_an_eviction_by_its_own_use_of_disk_is_a_try(world, gate):  # noqa: F811
     """It would be evicted wherever it ran: that is a try of the datum."""
     one = world([nodes.cpu("a")])
     run = begin(one, "st", hold(gate), **ONCE)

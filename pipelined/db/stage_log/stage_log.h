@@ -29,7 +29,7 @@ int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_project_stor
                        struct pl_err *err);
 struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l);
 
-/* What printed a piece: an attempt at a datum, under a lease (fence ≥ 1). */
+/* The source of a piece: an attempt at a datum, under a lease (fence ≥ 1). */
 struct pl_stage_log_source {
     struct pl_hash datum;
     uint32_t attempt;

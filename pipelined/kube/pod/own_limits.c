@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define LOWER_MEMORY "Lower kubernetes.agent_memory, or let the namespace allow more"
-#define RAISE_MEMORY "Raise kubernetes.agent_memory, a quarter of which is requested, or let the namespace allow less"
+#define RAISE_MEMORY "Raise kubernetes.agent_memory, a quarter of which is requested, or lower the min of the LimitRange"
 #define OTHER        "Change it, or the container's resources by kubernetes.pod_template"
 
 static const char *const resources[] = {"memory", "cpu"};
@@ -31,7 +31,7 @@ static bool is_memory(const char *resource)
     return pl_streq(resource, "memory");
 }
 
-/* What one of pipelined's containers asks for of a resource. */
+/* Request and limit of one container of pipelined for one resource. */
 struct asked {
     const char *container, *resource;
     bool has_limit, has_request;
@@ -150,7 +150,7 @@ static bool exceeds_ratio(const json_t *limit, const struct asked *a, struct pl_
     return true;
 }
 
-/* Of a pod only the maximum is compared, because its other containers count, too. */
+/* For type Pod only the maximum is compared: the pod's other containers count as well. */
 static bool limit_refuses(const json_t *limit, const struct asked *a, struct pl_own_limits *ret)
 {
     if (exceeds_max(limit, a, ret))

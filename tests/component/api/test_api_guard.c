@@ -151,7 +151,7 @@ static void the_host_must_be_ours(void **state)
     pass_all(doors, PL_ARRAY_SIZE(doors));
 }
 
-/* So that the name of a Service is found out about without the source. */
+/* The error tells the operator which setting to change. */
 static void a_foreign_host_is_told_which_setting_would_let_it_in(void **state)
 {
     static const struct {

@@ -244,7 +244,7 @@ static void a_pod_of_a_later_start_is_left_alone_and_told(void **state_)
     assert_there(f, path_of(OF_START(7, 1), path));
 }
 
-/* What a fenced daemon still makes is not this one's to remove: it may be fenced itself. */
+/* Pods of an earlier start that appear after the first listing stay: this daemon may have been taken over, too. */
 static void only_the_first_list_removes_pods_of_earlier_starts(void **state_)
 {
     struct fixture *f = *state_;

@@ -30,7 +30,7 @@ static uint64_t started(void)
     return kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
 }
 
-/* It has one try; a spot node takes it back more often than a datum may be lost. */
+/* The datum has one try; the spot node is taken back more often than a datum may be lost. */
 static void a_preempted_worker_is_replaced_at_once_however_often(void **state)
 {
     struct pl_sched_action lease;
@@ -73,7 +73,7 @@ static void a_worker_that_has_attached_did_not_fail_to_start(void **state)
     kit_close(&k);
 }
 
-/* Where no command can be started there is an end, though each agent attaches. */
+/* If no command can be started the job ends, although each agent attaches. */
 static void a_command_that_cannot_be_started_is_a_failed_start(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void the_count_of_failed_starts_begins_again_with_a_worker_that_comes_up(
 }
 
 /* A failed start holds up the others of its stage; one of these coming up says that there is no need to. */
-static void who_comes_up_ends_the_wait_after_a_failed_start(void **state)
+static void a_worker_that_comes_up_ends_the_back_off(void **state)
 {
     uint64_t first, second;
 
@@ -154,7 +154,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_has_attached_did_not_fail_to_start),
         cmocka_unit_test(a_command_that_cannot_be_started_is_a_failed_start),
         cmocka_unit_test(the_count_of_failed_starts_begins_again_with_a_worker_that_comes_up),
-        cmocka_unit_test(who_comes_up_ends_the_wait_after_a_failed_start),
+        cmocka_unit_test(a_worker_that_comes_up_ends_the_back_off),
         cmocka_unit_test(a_pod_that_was_written_down_and_not_made_is_no_failed_start),
     };
 
