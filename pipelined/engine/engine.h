@@ -24,8 +24,8 @@
  *   loss_log           writes the losses of workers into jobs' logs
  *   retry_queue        retries work refused by a full pool or database
  *   worker_api         agent protocol routes
- *   worker_record      history of workers: node, time, cause of the end
  *   worker_principal   makes and checks the tokens of workers
+ *   worker_record      history of workers: node, time, cause of the end
  *   worker_tokens      worker tokens and their principals
  *   workers            starts and stops workers, answers their `next` */
 

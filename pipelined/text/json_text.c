@@ -48,3 +48,16 @@ const char *pl_json_text_at(const json_t *o, const char *key)
 {
     return json_string_value(json_object_get(o, key));
 }
+
+bool pl_json_has_text(const json_t *list, const char *text)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        if (pl_streq(json_string_value(one), text))
+            return true;
+    }
+    return false;
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* Like json_dumps, but never returns an incomplete text. Returns a malloc'ed string, or NULL if memory runs out or `value`
  * is not a JSON value. Any thread. */
@@ -13,6 +14,9 @@ char *pl_json_text(const json_t *value, size_t flags);
 const char *pl_json_str(const json_t *object, const char *key);
 /* Like pl_json_str, but returns NULL if there is no string field `key`. */
 const char *pl_json_text_at(const json_t *object, const char *key);
+
+/* Returns true if the text is an element of `list`; false if `list` is NULL or not an array. Any thread. */
+bool pl_json_has_text(const json_t *list, const char *text);
 
 /* Makes jansson allocate with pl_alloc_failure_malloc. Code that has built a value calls pl_alloc_failure_take to learn
  * whether an allocation failed. Call this before other threads use jansson; repeated calls are allowed. */

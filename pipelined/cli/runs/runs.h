@@ -2,7 +2,7 @@
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
- * Uses:    cli/{local, support}, kube/nodes, net/remote, policy, spec, storage/{base, pack, system}
+ * Uses:    cli/{local, support}, kube/nodes, net/remote, policy, spec, text, storage/{base, pack, system}
  * Threads: Main thread.
  *
  * Inside:

@@ -5,6 +5,8 @@
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
+#include "pipelined/text/json_text.h"
+
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
@@ -209,20 +211,6 @@ static int sync_source(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : look(c, c->args[0], pl_show_int_at(answer, "look"), err);
 }
 
-/* True if the list has the text. */
-static bool has(const json_t *list, const char *text)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(list, i, one)
-    {
-        if (pl_streq(json_string_value(one), text))
-            return true;
-    }
-    return false;
-}
-
 /* Says what the comparison `diff` found. */
 static int tell_diff(struct pl_cli *c, const json_t *diff, struct pl_err *err)
 {
@@ -247,9 +235,9 @@ static int tell_diff(struct pl_cli *c, const json_t *diff, struct pl_err *err)
         const bool stop = pl_streq(prune, "stop");
 
         pl_show_say(c, "pipeline %s is in no file any more and would %s\n", json_string_value(one),
-                    !has(pl_show_at(diff, "pruned"), json_string_value(one)) ? (stop ? "stay stopped" : "stay")
-                    : stop                                                   ? "be stopped"
-                                                                             : "be deleted with its outputs");
+                    !pl_json_has_text(pl_show_at(diff, "pruned"), json_string_value(one)) ? (stop ? "stay stopped" : "stay")
+                    : stop                                                                ? "be stopped"
+                                                                                          : "be deleted with its outputs");
     }
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "pipelined/db/tx/pack_state_tx.h"
 #include "pipelined/db/tx/upload_session_tx.h"
 #include "pipelined/db/writer/db_recover.h"
+#include "pipelined/text/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/base/map.h"
 #include "storage/base/path.h"
@@ -118,15 +119,7 @@ static int list_store(struct pl_gc *gc, struct pl_err *err)
 
 static int add_project(json_t *list, const char *name, struct pl_err *err)
 {
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(list, i, one)
-    {
-        if (pl_streq(json_string_value(one), name))
-            return 0;
-    }
-    return pl_json_add(list, json_string(name), err);
+    return pl_json_has_text(list, name) ? 0 : pl_json_add(list, json_string(name), err);
 }
 
 /* Lists the projects that exist, those that have a folder in index_dir, and those with packs in pack_state. */

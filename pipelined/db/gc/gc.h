@@ -2,7 +2,7 @@
  *
  * In:      The database, open commits, a schedule.
  * Out:     Pack states; deleted packs.
- * Uses:    db/{open_commits, retention, tx, writer}, plan, storage/{base, store, system, tree_edit},
+ * Uses:    db/{open_commits, retention, tx, writer}, plan, text, storage/{base, store, system, tree_edit},
  *          storage/dataset/{commit, gc}
  * Threads: One thread of its own.
  *

@@ -316,19 +316,6 @@ static int prune_left(struct pl_tx *tx, const struct pl_source_apply *a, json_t 
     return 0;
 }
 
-static bool has_name(const json_t *names, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(names, i, one)
-    {
-        if (pl_streq(json_string_value(one), name))
-            return true;
-    }
-    return false;
-}
-
 /* Deletes the output repo of a deleted pipeline, unless a stage of another pipeline writes it now. */
 static int delete_output(struct pl_tx *tx, const struct pl_source_apply *a, const char *name, struct pl_err *err)
 {
@@ -373,7 +360,7 @@ static int note_deleted(struct pl_tx *tx, struct pl_source_apply *a, struct pl_e
                          "ss", a->name, a->project);
 
     while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
-        if (!has_name(a->pruned, pl_col_text(&rows, 0)) &&
+        if (!pl_json_has_text(a->pruned, pl_col_text(&rows, 0)) &&
             (r = pl_json_add(a->left, json_string(pl_col_text(&rows, 0)), err)) < 0)
             return r;
     return r;
