@@ -404,7 +404,7 @@ class Pod(Worker):
         why = "PodCompleted" if phase == "Succeeded" else "PodFailed" if phase == "Failed" else "" if ready else "ContainersNotReady"
         flags = {"PodReadyToStartContainers": (not over, ""), "Initialized": (initialized, "" if initialized else "ContainersNotInitialized"),
                  "Ready": (ready, why), "ContainersReady": (ready, why)}
-        if self.told and self.told[2]:
+        if self.told and self.told[2] and over:  # a kubelet says why with the last phase, not before
             flags["DisruptionTarget"] = True, *self.told[2]
         return {"phase": phase, "startTime": self.began, "hostIP": "127.0.0.1", "podIP": "127.0.0.1", "conditions": self.conditions(flags),
                 "initContainerStatuses": [one.status() for one in self.init], "containerStatuses": [one.status() for one in self.main],

@@ -389,6 +389,10 @@ static bool ended_by_disruption(struct look *l)
 
     if (!pl_streq(pl_json_str(disrupted, "status"), "True"))
         return false;
+    /* a kubelet names its reason here, too, and this look may be at a status without the pod's own reason */
+    if (pl_streq(pl_json_str(disrupted, "reason"), "TerminationByKubelet") &&
+        evicted_by_own_fault(l, pl_json_str(disrupted, "message")))
+        return true;
     preempted(l, pl_json_str(disrupted, "reason"), pl_json_str(disrupted, "message"));
     return true;
 }

@@ -338,6 +338,15 @@ static const struct {
      "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi: the stage needs more disk: increase "
      "resources.disk",
      137},
+    {"{" NODE ", \"status\": {\"phase\": \"Running\", \"conditions\": [{\"type\": \"DisruptionTarget\", \"status\": \"True\", "
+     "\"reason\": \"TerminationByKubelet\", \"message\": \"Pod ephemeral local storage usage exceeds the total limit of "
+     "containers 1Gi. \"}], " BOTH(ENDED("137", "Error", "")) "}}",
+     NULL,
+     {0},
+     PL_POD_FAILED,
+     "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi: the stage needs more disk: increase "
+     "resources.disk",
+     137},
     {"{" NODE ", \"status\": {\"phase\": \"Failed\", \"reason\": \"Evicted\", \"message\": \"Container main exceeded its local "
      "ephemeral storage limit \\\"1Gi\\\". \"}}",
      NULL,
