@@ -15,7 +15,7 @@ enum {
     RUNS = 96,
     JOBS = RUNS * STAGES,
     DATUMS = 40,
-    AGENTS = 2048,
+    AGENTS = 4096,
     MESSAGES = 8192
 };
 
