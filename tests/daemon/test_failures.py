@@ -178,3 +178,22 @@ def test_one_bad_datum_makes_nothing_else_run_again_however_many_jobs_fail_by_it
     assert kept == 1 + 64 + 1, "the first, the last 64 before the newest one's plan, and that one"
     run = project.run("in", {}, deletes=["bad"])
     assert run["job"]["s"]["datums"] == {"total": 6, "reused": 6, "done": 0, "failed": 0}
+
+
+def test_failures_of_one_cause_are_told_together(project):
+    """Three datums fail in one way, one in another; the next run fails as the last did."""
+    project.repo("in").stages(sh("s", f'''case $PL_INPUT_IN in
+        */bad/*) echo reading; echo "ValueError: $PL_INPUT_IN has 0 columns" >&2; echo "left after 3 s"; exit 3;; */odd) kill -TERM $$;; esac; {OK}''', glob="/*/*"))
+    run = project.run("in", {"bad/a": "", "bad/b": "1", "bad/c": "22", "else/odd": "333", "else/good": "1"}, state="failure")
+    said = project.d.get(f"/jobs/{project.name}/s/{run['id']}/failures")
+    bad, odd = said["groups"]
+    assert (said["failed"], said["kept"], said["jobs_examined"]) == (4, 4, 0), said
+    assert bad["message"].startswith("ValueError: ") and bad["message"].endswith("has 0 columns"), bad
+    assert (bad["count"], bad["reason"], bad["folder"], bad["bytes_min"], bad["bytes_max"]) == (3, "exit code 3", "in=/bad/", 0, 2), bad
+    assert odd["count"] == 1 and "signal 15" in odd["message"], odd
+    first, = project.d.get(f"/jobs/{project.name}/s/{run['id']}/datums/{bad['datum']}")["attempts"]
+    assert first["tail"].splitlines()[first["tail_line"] - 1] == bad["message"], first
+    again = project.run("in", {"bad/d": "4444"}, state="failure")
+    said = project.d.get(f"/jobs/{project.name}/s/{again['id']}/failures", group=bad["id"])
+    assert said["jobs_examined"] == 1 and (said["groups"][0]["jobs_before"], said["groups"][0]["run_before"]) == (1, run["id"]), said
+    assert {one["paths"] for one in said["datums"]} == {f"in=/bad/{name}" for name in "abcd"}, said

@@ -5,6 +5,7 @@
 #include "pipelined/db/pipelines/rerun.h"
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/db/tx/job_tx.h"
+#include "pipelined/failure/error_line.h"
 #include "pipelined/plan/datum_table.h"
 #include "pipelined/spec/spec.h"
 #include "storage/tree/tree_walk.h"
@@ -422,8 +423,14 @@ static json_t *attempt_json(const struct pl_rows *rows, bool whole)
                     "fence", (json_int_t)pl_col_int(rows, 11));
     json_object_update_missing(out, detail);
     json_decref(detail);
-    if (whole)
-        json_object_set_new(out, "tail", json_string(pl_col_text(rows, 10)));
+    if (whole) {
+        const char *tail = pl_col_text(rows, 10);
+        const struct pl_error_line line = pl_error_line(tail);
+
+        json_object_set_new(out, "tail", json_string(tail));
+        if (pl_streq(pl_col_text(rows, 2), "failed") && line.len > 0)
+            json_object_set_new(out, "tail_line", json_integer((json_int_t)line.number));
+    }
     return out;
 }
 
@@ -654,7 +661,8 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
      .json = inspect_datum,
      .verb = PL_VERB_READ,
-     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths.",
+     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `tail_line` of a failed attempt "
+                "is the line of its `tail` that explains the failure best; 1 is the first line.",
      .reply = "DatumAttempts"},
     {.method = "GET",
      .pattern = "/api/v1/metrics/{project}/{stage}",
@@ -693,7 +701,7 @@ static const struct pl_api_schema schemas[] = {
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
      " finished_us:integer fence:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? "
      "worker:integer? pod:string? "
-     "image_id:string? tail:string?"},
+     "image_id:string? tail:string? tail_line:integer?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
     {"MetricLine", "id:integer datum:string at_us:integer line:object"},

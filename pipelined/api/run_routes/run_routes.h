@@ -2,7 +2,7 @@
  *
  * In:      Requests.
  * Out:     JSON and streams.
- * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, metrics, notify, plan, source,
+ * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, failure, metrics, notify, plan, source,
  *          spec, text, storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
@@ -11,6 +11,7 @@
  *   job_json          runs, jobs and attempts as JSON
  *   routes_access     users, tokens, S3 keys, login sessions, audit
  *   routes_defaults   cluster and project defaults
+ *   routes_failures   failed datums of a job in groups
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection
  *   routes_hooks      webhooks of servers of repositories

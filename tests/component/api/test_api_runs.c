@@ -185,6 +185,117 @@ static void what_is_no_place_in_a_list_is_refused(void **state)
     }
 }
 
+/* ---- failures ---- */
+
+#define FAILURES "/api/v1/jobs/default/train/01234567/failures"
+
+static int keep_attempt(struct pl_tx *tx, int64_t job, int number, int attempt, const char *state, const char *reason,
+                        const char *tail, const char *paths, struct pl_err *err)
+{
+    struct pl_hash datum;
+
+    pl_hash_sha256(&number, sizeof number, &datum);
+    return pl_sql_exec(pl_tx_conn(tx), err,
+                       "INSERT INTO attempt(job, datum, attempt, state, reason, tail, exit_code, detail, finished_us)"
+                       " VALUES (?, ?, ?, ?, ?, ?, ?, json_object('paths', ?, 'node', 'n1', 'bytes', json_object('in', ?)), 1)",
+                       "ibisssisi", job, datum.b, (size_t)PL_HASH_BYTES, (int64_t)attempt, state, reason, tail,
+                       (int64_t)(*tail ? 1 : 0), paths, (int64_t)number);
+}
+
+static int renumber_job(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE job SET id = ?", "i", *(const int64_t *)arg);
+
+    return PL_MIN(r, 0);
+}
+
+/* An earlier job with one failure; then five datums that failed in one way, one in another, one that was tried again with success. */
+static int make_failures(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const int64_t job = *(const int64_t *)arg;
+    char tail[64], paths[64];
+    int r =
+        pl_sql_exec(pl_tx_conn(tx), err,
+                    "INSERT INTO job(id, run, project, stage, version, pipeline, state, counts, created_us)"
+                    " VALUES (?, 'fedcba98', 'default', 'train', 1, 'flow', 'failure', '{\"attempts\": 1, \"failed\": 1}', 1)",
+                    "i", job - 1);
+
+    r = r < 0 ? r : keep_attempt(tx, job - 1, 90, 1, "failed", "exit code 1", "Bad: file 90 is empty\n", "in=/a/90", err);
+    for (int i = 0; i < 5 && r >= 0; i++) {
+        snprintf(tail, sizeof tail, "Bad: file %d is empty\n", i);
+        snprintf(paths, sizeof paths, "in=/a/%d", i);
+        r = keep_attempt(tx, job, i, 1, "failed", "exit code 1", tail, paths, err);
+        r = r < 0 ? r : keep_attempt(tx, job, i, 2, "failed", "exit code 1", tail, paths, err);
+    }
+    r = r < 0 ? r : keep_attempt(tx, job, 10, 1, "failed", "timed out after 5s", "", "in=/b/10", err);
+    r = r < 0 ? r : keep_attempt(tx, job, 11, 1, "failed", "exit code 1", "Bad: luck\n", "in=/b/11", err);
+    return r < 0 ? r : keep_attempt(tx, job, 11, 2, "success", "", "", "in=/b/11", err);
+}
+
+static void begin_failed_job(void)
+{
+    int64_t job = 100;
+
+    begin_job();
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, renumber_job, &job, &err));
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, make_failures, &job, &err));
+}
+
+static void failures_that_say_the_same_are_one_group(void **state)
+{
+    json_t *o;
+    const json_t *groups, *one;
+
+    (void)state;
+    begin_failed_job();
+    o = ask_json(200, "GET", FAILURES, NULL);
+    groups = json_object_get(o, "groups");
+    assert_int_equal(number_at(o, "kept"), 6); /* the datum that was tried again with success is none */
+    assert_int_equal(number_at(o, "failed"), 6);
+    assert_int_equal(number_at(o, "jobs_examined"), 1);
+    assert_int_equal(json_array_size(groups), 2);
+    one = json_array_get(groups, 0);
+    assert_int_equal(number_at(one, "count"), 5);
+    assert_string_equal(text_at(one, "folder"), "in=/a/");
+    assert_string_equal(text_at(one, "node"), "n1");
+    assert_string_equal(text_at(one, "reason"), "exit code 1");
+    assert_int_equal(number_at(one, "bytes_min"), 0);
+    assert_int_equal(number_at(one, "bytes_max"), 4);
+    assert_int_equal(number_at(one, "jobs_before"), 1);
+    assert_string_equal(text_at(one, "run_before"), "fedcba98");
+    one = json_array_get(groups, 1);
+    assert_string_equal(text_at(one, "message"), "timed out after 5s");
+    assert_int_equal(number_at(one, "jobs_before"), 0);
+    assert_string_equal(text_at(one, "run_before"), "");
+    json_decref(o);
+}
+
+static void a_group_has_its_datums_in_pages(void **state)
+{
+    char id[64], target[256], next[32] = "";
+    unsigned datums = 0, pages = 0;
+    json_t *o;
+
+    (void)state;
+    begin_failed_job();
+    o = ask_json(200, "GET", FAILURES, NULL);
+    snprintf(id, sizeof id, "%s", text_at(json_array_get(json_object_get(o, "groups"), 0), "id"));
+    json_decref(o);
+    for (bool more = true; more; pages++) {
+        snprintf(target, sizeof target, FAILURES "?group=%s&limit=2%s%s", id, *next ? "&after=" : "", next);
+        o = ask_json(200, "GET", target, NULL);
+        assert_int_equal(json_array_size(json_object_get(o, "groups")), 1);
+        datums += (unsigned)json_array_size(json_object_get(o, "datums"));
+        more = json_object_get(o, "next") != NULL;
+        snprintf(next, sizeof next, "%s", more ? text_at(o, "next") : "");
+        json_decref(o);
+    }
+    assert_int_equal(pages, 3);
+    assert_int_equal(datums, 5);
+    refused("not_found", "group", "GET", FAILURES "?group=0123456789abcdef", NULL);
+    refused("invalid", "after", "GET", FAILURES "?after=x", NULL);
+}
+
 /* ---- what nodes and people call images ---- */
 
 static int make_images(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -243,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(live_figures_are_asked_for_with_no_reader_held), TEST(who_waits_for_a_run_does_not_hold_the_loop),
         TEST(a_page_may_end_between_two_attempts_at_a_datum), TEST(what_is_no_place_in_a_list_is_refused),
+        TEST(failures_that_say_the_same_are_one_group),       TEST(a_group_has_its_datums_in_pages),
         TEST(a_job_is_told_whatever_its_images_are_called),
     };
 
