@@ -2,13 +2,14 @@
  *
  * In:      A stage and the trees of its inputs.
  * Out:     Datums in order; the datum table.
- * Uses:    spec, text, storage/tree
+ * Uses:    spec, text, storage/{base, tree}
  * Threads: Storage pool; reads nodes through pl_node_source.
  *
  * Headers for other rooms:
  *   datum_identity  code identity, datum id and datum key
  *   datum_table     row formats of the datum table and the owner table
  *   plan_json       a datum's inputs as JSON for the worker
+ *   stage_change    which fields differ between two versions of a stage
  *
  * Inside:
  *   plan_change     datums affected by changed matches

@@ -183,3 +183,42 @@ int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, c
     strcpy(ret_run, found);
     return 0;
 }
+
+/* ---- inputs of a stage's spec ---- */
+
+static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted)
+{
+    const json_t *child, *found, *children = json_object_get(node, "cross");
+    size_t i;
+
+    if (json_object_get(node, "repo") || json_object_get(node, "params"))
+        return (*at)++ == wanted ? node : NULL;
+    json_array_foreach(children ? children : json_object_get(node, "union"), i, child)
+    {
+        found = leaf_of(child, at, wanted);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+const json_t *pl_job_input_leaf(const json_t *stage, size_t index)
+{
+    size_t at = 0;
+
+    return leaf_of(json_object_get(stage, "input"), &at, index);
+}
+
+int pl_job_input_files(const json_t *leaf, struct pl_glob_set **ret, struct pl_err *err)
+{
+    const json_t *files = json_object_get(leaf, "files");
+    const size_t n = json_array_size(files);
+    _cleanup_free_ const char **patterns = calloc(n + 1, sizeof *patterns);
+
+    *ret = NULL;
+    if (!patterns)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        patterns[i] = json_string_value(json_array_get(files, i));
+    return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
+}

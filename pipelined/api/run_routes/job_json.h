@@ -3,6 +3,8 @@
 
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/text/glob.h"
+
 /* The SELECT with the columns that pl_job_row_json reads; append "FROM job j …". */
 #define PL_JOB_COLUMNS                                                                                                           \
     "SELECT j.id, j.run, j.project, j.stage, j.pipeline, coalesce((SELECT version FROM stage WHERE id = j.version), 0), "        \
@@ -35,3 +37,9 @@ json_t *pl_run_row_json(const struct pl_rows *rows);
 PL_MUST_CHECK
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
                     char ret_run[PL_ID_HEX + 1], struct pl_err *err);
+/* Returns the input with that number of a stage's effective spec, counted over its tree of inputs as the job's `inputs`
+ * are; NULL if there is none. */
+const json_t *pl_job_input_leaf(const json_t *stage, size_t index);
+/* Compiles `files` of such an input; `*ret` NULL = all files. The caller destroys it. Errors of pl_glob_set_compile. */
+PL_MUST_CHECK
+int pl_job_input_files(const json_t *leaf, struct pl_glob_set **ret, struct pl_err *err);

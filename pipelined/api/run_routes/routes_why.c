@@ -1,6 +1,7 @@
 /* Provenance: from a path of a commit to the datum that wrote it, the datum's inputs, their commits, and so
  * on back to what was pushed. */
 #include "pipelined/api/run_routes/job_images.h"
+#include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/plan/datum_identity.h"
 #include "pipelined/plan/datum_table.h"
@@ -106,20 +107,6 @@ static bool next_match(struct pl_cursor *c, struct match *ret)
 
 /* ---- inputs ---- */
 
-/* Compiles `files` of the input; NULL = all files. */
-static int compile_files(const json_t *files, struct pl_glob_set **ret, struct pl_err *err)
-{
-    size_t n = json_array_size(files);
-    _cleanup_free_ const char **patterns = calloc(n + 1, sizeof *patterns);
-
-    *ret = NULL;
-    if (!patterns)
-        return pl_err_nomem(err);
-    for (size_t i = 0; i < n; i++)
-        patterns[i] = json_string_value(json_array_get(files, i));
-    return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
-}
-
 /* The files of a folder that a datum has read. */
 struct folder {
     char prefix[PL_PATH_MAX_BYTES + 2]; /* the folder's path with its slash, or "" */
@@ -181,12 +168,12 @@ static int add_git(struct why *w, const struct place *at, json_t *out, struct pl
 
 /* Explains a folder: the first FILES_MAX of its files. Without file patterns, the total number of files comes
  * from the tree. */
-static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
+static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *leaf, unsigned depth,
                           json_t **ret, struct pl_err *err)
 {
     _cleanup_(folder_finish) struct folder f = {.inputs = json_array()};
     struct pl_tree_stats stats;
-    int r = compile_files(files, &f.set, err);
+    int r = pl_job_input_files(leaf, &f.set, err);
 
     f.prefix_len = (size_t)snprintf(f.prefix, sizeof f.prefix, "%s%s", path, *path ? "/" : "");
     r = r < 0 ? r : explain_files(w, at, &f, depth, err);
@@ -205,22 +192,6 @@ static int explain_folder(struct why *w, const struct place *at, const char *pat
     if (r < 0)
         json_decref(TAKE_PTR(*ret));
     return r;
-}
-
-static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted_leaf)
-{
-    const json_t *child, *found, *children = json_object_get(node, "cross");
-    size_t i;
-
-    if (json_object_get(node, "repo") || json_object_get(node, "params"))
-        return (*at)++ == wanted_leaf ? node : NULL;
-    json_array_foreach(children ? children : json_object_get(node, "union"), i, child)
-    {
-        found = leaf_of(child, at, wanted_leaf);
-        if (found)
-            return found;
-    }
-    return NULL;
 }
 
 /* Explains one input of the datum. `in` is the job's {project, repo, branch, commit, name}. */
@@ -251,9 +222,7 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
                          "the commit has been deleted");
         return 0;
     }
-    r = r < 0 ? r
-        : dir ? explain_folder(w, &at, path, json_object_get(leaf, "files"), depth, &child, err)
-              : explain(w, &at, path, depth, &child, err);
+    r = r < 0 ? r : dir ? explain_folder(w, &at, path, leaf, depth, &child, err) : explain(w, &at, path, depth, &child, err);
     if (r < 0)
         return r;
     json_object_set(child, "input", json_object_get(in, "name"));
@@ -355,13 +324,12 @@ static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf 
 
     json_object_set_new(out, "inputs", list);
     while (next_match(&c, &match)) {
-        size_t at = 0;
         int r;
 
         child = NULL;
         snprintf(path, sizeof path, "%.*s", (int)match.path_len, match.path);
-        r = explain_input(w, json_array_get(m->inputs, match.leaf), leaf_of(json_object_get(m->spec, "input"), &at, match.leaf),
-                          path, match.dir, depth + 1, &child, err);
+        r = explain_input(w, json_array_get(m->inputs, match.leaf), pl_job_input_leaf(m->spec, match.leaf), path, match.dir,
+                          depth + 1, &child, err);
         if (r < 0)
             return r;
         if (child)

@@ -7,6 +7,7 @@
  * Threads: Storage pool; live figures are requested from the engine.
  *
  * Inside:
+ *   job_changes       what changed between two jobs of a stage
  *   job_images        image digests of a job's attempts
  *   job_json          runs, jobs and attempts as JSON
  *   routes_access     users, tokens, S3 keys, login sessions, audit
@@ -15,6 +16,7 @@
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection
  *   routes_hooks      webhooks of servers of repositories
+ *   routes_job_cause  why a job ran
  *   routes_logs       logs of stages and containers
  *   routes_metrics    figures for a monitoring system
  *   routes_notify     notification rules

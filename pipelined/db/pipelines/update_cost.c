@@ -2,13 +2,11 @@
  * the stage's last jobs what runs again. */
 #include "pipelined/db/pipelines/update_cost.h"
 
+#include "pipelined/plan/stage_change.h"
 #include "pipelined/text/json_text.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define WHAT_MAX  320 /* most bytes of the text that says what changed */
-#define VALUE_MAX 80u /* most bytes of a value in that text; longer values are left out */
 
 enum again { NOTHING, AT_MOST, ALL };
 
@@ -35,82 +33,6 @@ static int read_old(struct pl_conn *c, const char *project, const char *stage, s
     return ret->spec ? 0 : pl_err_nomem(err);
 }
 
-/* Formats a number, a string or a boolean; "" if the value is of another type or too long. */
-static void value_text(const json_t *v, char out[VALUE_MAX + 1])
-{
-    _cleanup_free_ char *text = json_is_string(v) || json_is_object(v) || json_is_array(v) ? NULL
-                                : v                                                        ? json_dumps(v, JSON_ENCODE_ANY)
-                                                                                           : NULL;
-    const char *s = json_is_string(v) ? json_string_value(v) : text;
-
-    snprintf(out, VALUE_MAX + 1, "%s", s && strlen(s) <= VALUE_MAX && !strchr(s, '\n') ? s : "");
-}
-
-static void add_what(char out[WHAT_MAX], const char *key, const json_t *before, const json_t *after)
-{
-    char from[VALUE_MAX + 1], to[VALUE_MAX + 1];
-    size_t n = strlen(out);
-
-    value_text(before, from);
-    value_text(after, to);
-    if (n + strlen(key) + strlen(from) + strlen(to) + 16 > WHAT_MAX)
-        return;
-    n += (size_t)snprintf(out + n, WHAT_MAX - n, "%s%s", n ? ", " : "", key);
-    if (*from && *to)
-        snprintf(out + n, WHAT_MAX - n, " %s → %s", from, to);
-}
-
-/* Removes the fields that only select the content of a `reference` input with one match. Datum keys contain
- * the path of such an input but not its content, so these fields do not change the keys. */
-static void drop_unkeyed(json_t *tree)
-{
-    const char *glob = pl_json_str(tree, "glob"), *key;
-    json_t *one;
-    size_t i;
-
-    if (json_is_true(json_object_get(tree, "reference")) && (!*glob || pl_streq(glob, "/"))) {
-        (void)!json_object_del(tree, "files");
-        (void)!json_object_del(tree, "repo");
-    }
-    json_array_foreach(tree, i, one) drop_unkeyed(one);
-    json_object_foreach(tree, key, one) drop_unkeyed(one);
-}
-
-/* True if the inputs differ in a field that datum keys contain, or in one that may change the set of datums. */
-static bool inputs_differ(const json_t *before, const json_t *after)
-{
-    _cleanup_(json_decrefp) json_t *old = json_deep_copy(before), *now = json_deep_copy(after);
-
-    drop_unkeyed(old);
-    drop_unkeyed(now);
-    return !json_equal(old, now);
-}
-
-/* Lists the fields that differ, with their old and new values. The code folder counts as different if its
- * tree differs. */
-static void say_what(const struct old_stage *old, const json_t *now, const struct pl_stage_code *code, char out[WHAT_MAX])
-{
-    const char *key;
-    json_t *v;
-
-    *out = '\0';
-    json_object_foreach((json_t *)(uintptr_t)now, key, v)
-    {
-        if (!json_equal(v, json_object_get(old->spec, key)))
-            add_what(out,
-                     pl_streq(key, "input") && !inputs_differ(json_object_get(old->spec, key), v) ? "reference (in no datum key)"
-                                                                                                  : key,
-                     json_object_get(old->spec, key), v);
-    }
-    json_object_foreach(old->spec, key, v)
-    {
-        if (!json_object_get(now, key))
-            add_what(out, key, v, NULL);
-    }
-    if (!pl_hash_eq(&old->code_root, &code->root) && json_equal(json_object_get(old->spec, "code"), json_object_get(now, "code")))
-        add_what(out, "code", NULL, NULL);
-}
-
 /* Handles an unchanged stage: its datums may have to run again if a stage that it reads runs again. */
 static enum again again_by_inputs(const struct pl_stage *stage, const enum again *stages)
 {
@@ -129,7 +51,7 @@ static enum again again_of(const struct pl_pipeline_args *a, size_t i, const str
     if (!stage->cache.enabled || !json_equal(json_object_get(old->spec, "cache"), json_object_get(now, "cache")) ||
         (stage->cache.code && !pl_hash_eq(&old->identity, &a->code[i].identity)))
         return ALL;
-    if (inputs_differ(json_object_get(old->spec, "input"), json_object_get(now, "input")))
+    if (pl_stage_inputs_differ(json_object_get(old->spec, "input"), json_object_get(now, "input")))
         return AT_MOST;
     return again_by_inputs(stage, stages);
 }
@@ -205,10 +127,10 @@ static void note_runs(const struct pl_spec *spec, const json_t *runs, bool *ret)
 static int add_changed(json_t *change, const struct old_stage *old, const json_t *now, const struct pl_stage_code *code,
                        struct pl_err *err)
 {
-    char what[WHAT_MAX], from[PL_HASH_HEX + 1] = "", to[PL_HASH_HEX + 1] = "";
+    char what[PL_STAGE_CHANGE_MAX], from[PL_HASH_HEX + 1] = "", to[PL_HASH_HEX + 1] = "";
     int r = 0;
 
-    say_what(old, now, code, what);
+    pl_stage_change_text(old->spec, now, !pl_hash_eq(&old->code_root, &code->root), what);
     if (*what)
         r = json_object_set_new(change, "what", json_string(what));
     if (!pl_hash_is_zero(&old->code_root))

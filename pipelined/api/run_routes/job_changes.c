@@ -1,0 +1,108 @@
+/* job_changes: counts the differences of two trees. */
+#include "pipelined/api/run_routes/job_changes.h"
+
+#include "storage/tree/tree_diff.h"
+
+#include <stdio.h>
+
+bool pl_file_filter_takes(const struct pl_file_filter *filter, const char *path, size_t len)
+{
+    const char *last = memrchr(path, '/', len), *name = last ? last + 1 : path;
+
+    if (!filter->glob || pl_glob_is_root(filter->glob))
+        return !filter->files || pl_glob_set_takes(filter->files, path, len);
+    for (const char *end = path + len; end; end = memrchr(path, '/', (size_t)(end - path))) {
+        const size_t n = (size_t)(end - path);
+
+        if (!pl_glob_match(filter->glob, path, n, NULL))
+            continue;
+        if (!filter->files)
+            return true;
+        return n == len ? pl_glob_set_takes(filter->files, name, (size_t)(path + len - name))
+                        : pl_glob_set_takes(filter->files, end + 1, len - n - 1);
+    }
+    return false;
+}
+
+struct counting {
+    const struct pl_file_filter *filter;
+    struct pl_effort *effort;
+    struct pl_file_changes *to;
+};
+
+/* Shortens the common folder to what it has in common with a path. */
+static void take_folder(struct pl_file_changes *c, const struct pl_tree_change *change)
+{
+    size_t n = strlen(c->folder), same = 0;
+
+    if (c->added + c->changed + c->removed == 0) {
+        memcpy(c->folder, change->path, change->path_len + 1);
+        n = same = change->path_len;
+    } else {
+        while (same < n && same < change->path_len && c->folder[same] == change->path[same])
+            same++;
+    }
+    while (same > 0 && c->folder[same - 1] != '/')
+        same--;
+    c->folder[same] = '\0';
+}
+
+static int count_one(void *self, const struct pl_tree_change *change, struct pl_err *err)
+{
+    struct counting *w = self;
+    struct pl_file_changes *c = w->to;
+    int r = pl_effort_add(w->effort, 1, err);
+
+    if (r < 0 || !pl_file_filter_takes(w->filter, change->path, change->path_len))
+        return r;
+    if (c->added + c->changed + c->removed == PL_JOB_CHANGES_MAX) {
+        c->more = true;
+        return 1;
+    }
+    take_folder(c, change);
+    c->added += change->old_entry == NULL;
+    c->removed += change->new_entry == NULL;
+    c->changed += change->old_entry && change->new_entry;
+    return json_array_size(c->named) < PL_JOB_NAMED ? pl_json_add(c->named, json_string(change->path), err) : 0;
+}
+
+int pl_file_changes_count(const struct pl_node_source *source, const struct pl_hash *before, const struct pl_hash *after,
+                          const struct pl_file_filter *filter, struct pl_effort *effort, struct pl_file_changes *ret,
+                          struct pl_err *err)
+{
+    struct counting w = {filter, effort, ret};
+    int r;
+
+    *ret = (struct pl_file_changes){.named = json_array()};
+    r = ret->named ? pl_tree_diff(source, before, after, NULL, 0, count_one, &w, err) : pl_err_nomem(err);
+    return PL_MIN(r, 0);
+}
+
+static int add_count(struct pl_buf *out, uint64_t n, bool first, bool more, const char *what, struct pl_err *err)
+{
+    return pl_buf_addf(out, err, "%s%s%llu%s %s", first ? "" : ", ", more ? "more than " : "", (unsigned long long)n,
+                       first ? (n == 1 && !more ? " file" : " files") : "", what);
+}
+
+int pl_file_changes_text(const struct pl_file_changes *c, const char *repo, struct pl_buf *out, struct pl_err *err)
+{
+    const struct {
+        uint64_t n;
+        const char *what;
+    } parts[] = {{c->added, "new"}, {c->changed, "changed"}, {c->removed, "gone"}};
+    bool first = true;
+    int r = 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(parts) && r >= 0; i++) {
+        if (parts[i].n == 0)
+            continue;
+        r = add_count(out, parts[i].n, first, c->more, parts[i].what, err);
+        first = false;
+    }
+    if (r < 0 || first)
+        return r;
+    r = pl_buf_addf(out, err, " in %s", repo);
+    if (r >= 0 && c->added + c->changed + c->removed == 1)
+        return pl_buf_addf(out, err, ": %s", json_string_value(json_array_get(c->named, 0)));
+    return r < 0 || !c->folder[0] ? r : pl_buf_addf(out, err, " below %.*s", (int)strlen(c->folder) - 1, c->folder);
+}
