@@ -8,6 +8,7 @@
 #include "pipelined/daemon/user_connections.h"
 #include "pipelined/engine/engine.h"
 
+#include "pipelined/api/answer_routes/answer_routes.h"
 #include "pipelined/api/data_routes/data_routes.h"
 #include "pipelined/api/run_routes/run_routes.h"
 #include "pipelined/api/server/api.h"
@@ -36,8 +37,7 @@
 #define DB_READERS     4
 #define POOL_QUEUE_MAX 65536
 #define POOL_WAITING   16
-/* Threads of the pool beyond one per core, with a local store. At most half of a pool's threads run slow
- * work, so that a quick request finds a free thread. */
+/* threads beyond one per core, with a local store; slow work has at most half of a pool: quick work finds one */
 #define POOL_LOCAL       4
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
@@ -618,7 +618,7 @@ static int start_notify(struct daemon *d, struct pl_err *err)
  * uploads. */
 static int start_api(struct daemon *d, struct pl_err *err)
 {
-    static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, NULL};
+    static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, &pl_api_answer_routes, NULL};
     struct pl_api_config c = {.db = d->db,
                               .stores = d->stores,
                               .logs = d->logs,

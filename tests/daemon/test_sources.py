@@ -93,8 +93,11 @@ def test_an_invalid_commit_changes_nothing_and_says_where_it_is_wrong(daemon, gi
     assert len(source["errors"]) > 1 and "stages[1]" in source["errors"][1]
     assert set(pipelines(daemon)) == {"p"} and pipelines(daemon)["p"]["version"] == 1
     assert "invalid" in daemon.ctl("list", "source").out
+    need, = daemon.get("/needs")["needs"]
+    assert need["kind"] == "source" and "the specs of team are not accepted: " in need["text"] and "pipelines/p.json:3:" in need["text"], need
     git.write("pipelines/p.json", spec("p", copy(workers=2))).push("Mend it")
     sync(daemon)
+    assert daemon.get("/needs")["needs"] == []
     assert source_of(daemon)["state"] == "following" and set(pipelines(daemon)) == {"p", "new"}
 
 

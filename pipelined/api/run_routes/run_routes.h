@@ -6,17 +6,16 @@
  *          spec, text, storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
+ * Headers for other rooms:
+ *   job_json          runs, jobs and attempts as JSON; inputs of a stage's spec
+ *
  * Inside:
- *   job_changes       what changed between two jobs of a stage
  *   job_images        image digests of a job's attempts
- *   job_json          runs, jobs and attempts as JSON
  *   routes_access     users, tokens, S3 keys, login sessions, audit
  *   routes_defaults   cluster and project defaults
- *   routes_failures   failed datums of a job in groups
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection
  *   routes_hooks      webhooks of servers of repositories
- *   routes_job_cause  why a job ran
  *   routes_logs       logs of stages and containers
  *   routes_metrics    figures for a monitoring system
  *   routes_notify     notification rules

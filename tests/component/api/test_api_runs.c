@@ -1,4 +1,4 @@
-// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Runs, jobs and datums over HTTP: who asks keeps neither the loop nor the database waiting, and long lists come in pages. */
 #include "storage/system/lock_order.h"
 #include "tests/support/fixtures/api_fixture.h"
@@ -296,6 +296,44 @@ static void a_group_has_its_datums_in_pages(void **state)
     refused("invalid", "after", "GET", FAILURES "?after=x", NULL);
 }
 
+/* ---- what needs somebody ---- */
+
+static int set_reason(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE job SET started_us = NULL, reason = ?", "s", (const char *)arg);
+
+    return PL_MIN(r, 0);
+}
+
+static size_t needs_when_it_waits(const char *reason, char *ret_text, size_t size)
+{
+    json_t *o;
+    const json_t *needs;
+    size_t n;
+
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, set_reason, (void *)(uintptr_t)reason, &err));
+    o = ask_json(200, "GET", "/api/v1/needs", NULL);
+    needs = json_object_get(o, "needs");
+    n = json_array_size(needs);
+    snprintf(ret_text, size, "%s", n ? text_at(json_array_get(needs, 0), "text") : "");
+    json_decref(o);
+    return n;
+}
+
+/* Who waits for another stage or an earlier run waits for what is under way, and needs nobody. */
+static void a_job_that_waits_for_a_place_needs_somebody(void **state)
+{
+    char text[128];
+
+    (void)state;
+    begin_job(); /* long ago: in 1970 */
+    assert_int_equal(needs_when_it_waits("waiting for 2 GPUs: 0 of 1 free", text, sizeof text), 1);
+    assert_string_equal(text, "train is waiting for 2 GPUs: 0 of 1 free");
+    assert_int_equal(needs_when_it_waits("waiting for stage prepare of run 01234567", text, sizeof text), 0);
+    assert_int_equal(needs_when_it_waits("waiting for its turn: run 01234567 goes first", text, sizeof text), 0);
+    assert_int_equal(needs_when_it_waits("running on 1 worker", text, sizeof text), 0);
+}
+
 /* ---- what nodes and people call images ---- */
 
 static int make_images(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -352,9 +390,13 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(live_figures_are_asked_for_with_no_reader_held), TEST(who_waits_for_a_run_does_not_hold_the_loop),
-        TEST(a_page_may_end_between_two_attempts_at_a_datum), TEST(what_is_no_place_in_a_list_is_refused),
-        TEST(failures_that_say_the_same_are_one_group),       TEST(a_group_has_its_datums_in_pages),
+        TEST(live_figures_are_asked_for_with_no_reader_held),
+        TEST(who_waits_for_a_run_does_not_hold_the_loop),
+        TEST(a_page_may_end_between_two_attempts_at_a_datum),
+        TEST(what_is_no_place_in_a_list_is_refused),
+        TEST(failures_that_say_the_same_are_one_group),
+        TEST(a_job_that_waits_for_a_place_needs_somebody),
+        TEST(a_group_has_its_datums_in_pages),
         TEST(a_job_is_told_whatever_its_images_are_called),
     };
 

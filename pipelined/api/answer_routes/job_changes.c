@@ -1,5 +1,5 @@
 /* job_changes: counts the differences of two trees. */
-#include "pipelined/api/run_routes/job_changes.h"
+#include "pipelined/api/answer_routes/job_changes.h"
 
 #include "storage/tree/tree_diff.h"
 

@@ -1,5 +1,5 @@
 /* Why a job ran: what changed since the stage's last job before it that succeeded. */
-#include "pipelined/api/run_routes/job_changes.h"
+#include "pipelined/api/answer_routes/job_changes.h"
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/plan/stage_change.h"

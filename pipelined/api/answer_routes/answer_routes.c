@@ -1,0 +1,11 @@
+/* Lists the route tables of this room. */
+#include "pipelined/api/answer_routes/answer_routes.h"
+
+#include "pipelined/api/server/api_context.h"
+
+#define TABLES(X) X(failures) X(job_cause) X(needs)
+
+TABLES(PL_API_TABLE_DECLARE)
+static const struct pl_api_table *const tables[] = {TABLES(PL_API_TABLE_ADDRESS)};
+
+const struct pl_api_tables pl_api_answer_routes = {tables, PL_ARRAY_SIZE(tables)};

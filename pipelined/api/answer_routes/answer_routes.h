@@ -1,0 +1,20 @@
+/* api/answer_routes: Routes that answer what people ask: what needs somebody, why a job ran, what failed and in which ways.
+ *
+ * In:      Requests.
+ * Out:     JSON, with sentences that a page or a command prints as they are.
+ * Uses:    api/{run_routes, server, transfer}, db/{retention, writer}, failure, plan, text, storage/{base, store, tree}
+ * Threads: Storage pool; no database reader is held while trees are read.
+ *
+ * Inside:
+ *   job_changes       counts the files that differ between two jobs of a stage
+ *   routes_failures   failed datums of a job in groups
+ *   routes_job_cause  why a job ran
+ *   routes_needs      what needs somebody's attention */
+
+/* answer_routes: routes that answer what people ask. */
+#pragma once
+
+#include "pipelined/api/server/api.h"
+
+/* The tables of this room, for pl_api_config.tables. */
+extern const struct pl_api_tables pl_api_answer_routes;

@@ -1,0 +1,129 @@
+/* What needs somebody's attention, the worst first: failed stages, specs that are not accepted, full disks, jobs
+ * and commits that wait. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+
+#define WAIT_US     (5 * 60 * 1000000ll) /* a job that has waited so long needs somebody */
+#define KIND_LISTED 100                  /* most entries of one kind; `more` counts the others */
+
+/* Lists are made by one query for each kind. Columns: project, stage, run, time since when, sentence, number of failed
+ * datums, number of all datums. Newest results only: of each stage the last job that ended. */
+#define ENDED_LAST                                                                                                               \
+    " FROM stage s JOIN job j ON j.id = (SELECT id FROM job WHERE project = s.project AND stage = s.name AND final = 1"          \
+    " AND state IN ('success', 'failure') ORDER BY id DESC LIMIT 1)"                                                             \
+    " WHERE s.current = 1 AND readable(s.project, s.name)"
+#define FAILED "coalesce(json_extract(j.counts, '$.failed'), 0)"
+#define TOTAL  "coalesce(json_extract(j.counts, '$.total'), 0)"
+
+static const struct need_kind {
+    const char *name, *sql;
+} kinds[] = {
+    {"failed", "SELECT j.project, j.stage, j.run, coalesce(j.finished_us, 0), j.stage || ' failed: ' || j.reason, " FAILED
+               ", " TOTAL ENDED_LAST " AND j.state = 'failure' AND ?1 > 0 ORDER BY j.finished_us"},
+    {"source",
+     "SELECT s.project, '', '', t.changed_us, 'the specs of ' || s.name || iif(t.state = 'unreachable',"
+     " ' cannot be fetched: ', ' are not accepted: ') || t.error, 0, 0 FROM source_state t JOIN source s ON s.name = t.name"
+     " WHERE t.state IN ('invalid', 'unreachable') AND ?1 > 0 AND readable(s.project, NULL) ORDER BY t.changed_us"},
+    {"partly_failed", "SELECT j.project, j.stage, j.run, coalesce(j.finished_us, 0), " FAILED " || ' of ' || " TOTAL
+                      " || ' datums of ' || j.stage || ' failed', " FAILED ", " TOTAL ENDED_LAST
+                      " AND j.state = 'success' AND " FAILED " > 0 AND ?1 > 0 ORDER BY j.finished_us"},
+    /* who waits for another stage or for an earlier run waits for what is under way */
+    {"waiting", "SELECT j.project, j.stage, j.run, j.created_us, j.stage || ' is ' || j.reason, 0, " TOTAL " FROM job j"
+                " WHERE j.final = 0 AND j.started_us IS NULL AND j.created_us < ?1 AND j.reason LIKE 'waiting %'"
+                " AND j.reason NOT LIKE 'waiting for stage %' AND j.reason NOT LIKE 'waiting for its turn%'"
+                " AND readable(j.project, j.stage) ORDER BY j.created_us"},
+};
+
+/* Adds one entry. Takes nothing. */
+static int add_need(json_t *list, const char *kind, const struct pl_rows *rows, struct pl_err *err)
+{
+    return pl_json_add(list,
+                       json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I}", "kind", kind, "project", pl_col_text(rows, 0),
+                                 "stage", pl_col_text(rows, 1), "run", pl_col_text(rows, 2), "since_us",
+                                 (json_int_t)pl_col_int(rows, 3), "text", pl_col_text(rows, 4), "failed",
+                                 (json_int_t)pl_col_int(rows, 5), "total", (json_int_t)pl_col_int(rows, 6)),
+                       err);
+}
+
+static int add_kind(struct pl_conn *c, const struct need_kind *kind, int64_t before_us, json_t *list, int64_t *more,
+                    struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    size_t n = 0;
+    int r = pl_sql_query(c, err, &rows, kind->sql, "i", before_us);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        if (n++ < KIND_LISTED)
+            r = add_need(list, kind->name, &rows, err);
+        else
+            ++*more;
+    }
+    return r;
+}
+
+/* Adds disks that are short of space; to operators only, because others cannot do anything about them. */
+static int add_disks(struct pl_api *a, const struct pl_http_request *req, json_t *list, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *disks = pl_disk_watch_json(a->services.disks);
+    const json_t *disk;
+    size_t i;
+    int r = disks ? 0 : pl_err_nomem(err);
+
+    if (!pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL))
+        return r;
+    json_array_foreach(disks, i, disk)
+    {
+        const char *state = pl_json_str(disk, "state");
+
+        if (r < 0 || pl_streq(state, "ok"))
+            continue;
+        r = pl_json_add(list,
+                        json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "kind", "disk", "project", "", "stage", "", "run", "",
+                                  "since_us", (json_int_t)0, "text",
+                                  json_sprintf("the disk of %s (%s) is %s: %lld MiB are free", pl_json_str(disk, "path"),
+                                               pl_json_str(disk, "of"), state,
+                                               (long long)json_integer_value(json_object_get(disk, "free_bytes")) >> 20)),
+                        err);
+    }
+    return r;
+}
+
+static int list_needs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = json_array();
+    int64_t more = 0, now_us = pl_clock_wall_us();
+    int r = list ? add_disks(a, req, list, err) : pl_err_nomem(err);
+
+    if (r >= 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+
+        for (size_t i = 0; r >= 0 && i < PL_ARRAY_SIZE(kinds); i++)
+            r = add_kind(rd.conn, &kinds[i], now_us - WAIT_US, list, &more, err);
+    }
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:O, s:I}", "needs", list, "more", (json_int_t)more);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/needs",
+     .json = list_needs,
+     .verb = PL_VERB_LIST,
+     .summary =
+         "Lists what needs somebody, the worst kind first and in each kind the oldest: disks without space (to operators), "
+         "stages whose newest result failed, sources whose specs are not accepted, stages of whose newest result some "
+         "datums failed, jobs that have waited for more than five minutes. Of each kind at most 100; `more` counts the "
+         "others.",
+     .reply = "Needs"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Needs", "needs:Need[] more:integer"},
+    {"Need", "kind:string project:string stage:string run:string since_us:integer text:string failed:integer? total:integer?"},
+};
+
+PL_API_TABLE(needs, routes, schemas);
