@@ -71,13 +71,14 @@
  *  - Leases: a lease lasts lease_ms, measured in time during which the daemon was seen to run: at most
  *    PL_SCHED_GAP_MS count between two events.
  *  - Tries and losses: a try is used up when the user's command ends. Datums lost with their worker
- *    do not use up a try. They wait again after a back-off of 10 s … 10 min, at most PL_SCHED_LOSSES_MAX
- *    times, and in smaller tasks each time, so that a datum that crashes its worker is soon alone in its
- *    task. Datums of a pod that the cluster took away (PL_SCHED_EXIT_DISRUPTED) were not lost in this sense: they
- *    are leased again at once, however often that happens. A failed datum does not stop the other datums. If a datum has used up its tries, the job fails
- *    after the other datums have ended, or commits without that datum (skip_failed). If more than max_failed
- *    datums have failed, the job fails at once. A recovered datum is left out of the output and does not
- *    fail the job.
+ *    do not use up a try. After the first loss they are leased again at once, after each further one with a
+ *    back-off of 10 s … 10 min. This happens at most PL_SCHED_LOSSES_MAX times, and in smaller tasks each time,
+ *    so that a datum that crashes its worker is soon alone in its task. Datums of a pod that the cluster took
+ *    away (PL_SCHED_EXIT_DISRUPTED) were not lost in this sense: they are leased again at once, however often
+ *    that happens. A failed datum does not stop the other datums. If a datum has used up its tries, the job
+ *    fails after the other datums have ended, or commits without that datum (skip_failed). If more than
+ *    max_failed datums have failed, the job fails at once. A recovered datum is left out of the output and does
+ *    not fail the job.
  *  - Failed starts: a worker that ends before its agent and its command's container have come up is a failed
  *    start, unless its agent had attached and the cluster took its pod away. The stage starts its next worker
  *    after a back-off of 10 s … 10 min, and its job fails after PL_SCHED_LOSSES_MAX failed starts in a row. The

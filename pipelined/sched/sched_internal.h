@@ -179,7 +179,7 @@ struct rows {
     uint32_t first_failed;
     char *first_label, *first_message;
     char *last_loss;
-    /* how the cluster took away a worker's pod, if no task was leased since then; else NULL */
+    /* how a worker was lost that is replaced, if no task was leased since then; else NULL */
     char *disruption;
     struct lost_on lost_on[PL_SCHED_NODES_AVOIDED];
     size_t n_lost_on;

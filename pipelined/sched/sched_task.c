@@ -340,7 +340,15 @@ void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *tex
     pl_sched_task_free(s, task);
 }
 
-/* A lost datum waits for a back-off before it is leased again; after too many losses it counts as failed. */
+/* Returns how long datums wait that were lost `losses` times, the latest loss included. The first loss most often comes
+ * from outside, so the datum is leased again at once. A datum that is lost again may be what ends its workers. */
+static int64_t loss_backoff(uint32_t losses)
+{
+    return losses > 1 ? pl_sched_backoff(losses - 1) : 0;
+}
+
+/* A datum that was lost for the first time is leased again at once, one that was lost more often after a back-off;
+ * after too many losses it counts as failed. */
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss)
 {
     struct rows *rows = task->job->rows;
@@ -365,7 +373,10 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
         a->lease.message = pl_sched_keep(s, loss, strlen(loss) + 1);
         free(rows->last_loss);
         rows->last_loss = pl_sched_strdup(s, loss);
-        pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));
+        free(TAKE_PTR(rows->disruption));
+        if (loss_backoff(task->losses + 1) == 0)
+            rows->disruption = pl_sched_strdup(s, loss);
+        pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + loss_backoff(task->losses + 1));
     }
     pl_sched_task_free(s, task);
 }

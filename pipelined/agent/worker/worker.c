@@ -463,8 +463,8 @@ static void on_placed(void *self)
 
 /* Handles a runner that was lost while a command ran: something outside killed the sandbox, because the
  * command cannot. This does not count as an attempt at the datum. The worker hands in what was computed,
- * gives the rest back and ends. The daemon leases the datum again, after a longer delay each time and at most
- * PL_SCHED_LOSSES_MAX times. A worker without a daemon starts the sandbox again. */
+ * gives the rest back and ends. The daemon leases the datum again, at once after the first loss, then after a longer
+ * delay each time, and at most PL_SCHED_LOSSES_MAX times. A worker without a daemon starts the sandbox again. */
 static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
     if (!w->config.alone) {

@@ -228,23 +228,48 @@ static void a_failed_datum_is_tried_again_the_others_still_run_and_the_first_is_
     kit_close(&k);
 }
 
-static void a_lost_worker_is_no_try_and_its_rows_wait(void **state)
+/* Ends the worker of the lease, which had come up, and says how the datum was lost. */
+static void lose(struct pl_sched_action lease)
+{
+    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, lease.lease.worker);
+    assert_int_equal(kit_the(&k, PL_SCHED_RETURNED)->lease.losses, lease.lease.losses + 1);
+    IS(k, 1, 1, PL_SCHED_RUNNING);
+}
+
+static void a_lost_worker_is_no_try_and_its_datum_is_leased_again_at_once(void **state)
 {
     struct pl_sched_action lease;
 
     (void)state;
     open_one((struct pl_sched_stage){0});
     lease = one_lease(1, 1);
-    kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, lease.lease.worker);
-    kit_the(&k, PL_SCHED_RETURNED);
-    IS(k, 1, 1, PL_SCHED_RUNNING);
-    SAYS(k, 1, 1, "waiting before trying again: its worker ended: killed by signal 9");
-    kit_wait(&k, 9000);
-    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
-    kit_wait(&k, 1000);
+    lose(lease);
+    SAYS(k, 1, 1, "starting 1 worker (its worker ended: killed by signal 9)");
     kit_up(&k, kit_the(&k, PL_SCHED_START_WORKER)->worker.id);
     assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.failures, 0);
     assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.losses, 1);
+    kit_close(&k);
+}
+
+/* What may end its workers itself must not end them as fast as they can be started. */
+static void a_datum_that_is_lost_again_waits_longer_each_time(void **state)
+{
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){0});
+    lease = one_lease(1, 1);
+    for (int64_t wait_ms = 0; wait_ms <= 40000; wait_ms = wait_ms ? 2 * wait_ms : 10000) {
+        lose(lease);
+        if (wait_ms > 0) {
+            SAYS(k, 1, 1, "waiting before trying again: its worker ended: killed by signal 9");
+            kit_wait(&k, wait_ms - 1);
+            assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
+            kit_wait(&k, 1);
+        }
+        kit_up(&k, kit_the(&k, PL_SCHED_START_WORKER)->worker.id);
+        lease = *kit_the(&k, PL_SCHED_LEASE);
+    }
     kit_close(&k);
 }
 
@@ -728,7 +753,8 @@ int main(void)
         cmocka_unit_test(the_newest_supersedes_what_has_leased_nothing),
         cmocka_unit_test(a_job_gives_way_only_to_one_that_can_run_as_soon),
         cmocka_unit_test(a_failed_datum_is_tried_again_the_others_still_run_and_the_first_is_named),
-        cmocka_unit_test(a_lost_worker_is_no_try_and_its_rows_wait),
+        cmocka_unit_test(a_lost_worker_is_no_try_and_its_datum_is_leased_again_at_once),
+        cmocka_unit_test(a_datum_that_is_lost_again_waits_longer_each_time),
         cmocka_unit_test(a_datum_lost_too_often_fails),
         cmocka_unit_test(a_stage_whose_workers_never_come_up_fails_in_the_end),
         cmocka_unit_test(a_lease_lives_while_it_is_renewed),

@@ -147,6 +147,79 @@ static void a_pod_that_was_written_down_and_not_made_is_no_failed_start(void **s
     kit_close(&k);
 }
 
+/* ---- how soon the datum of a lost worker is leased again ---- */
+
+/* Ways to lose a worker. The lease of a silent one has to end before it is known to be lost. */
+static const struct loss {
+    enum pl_sched_exit how;
+    const char *text;
+} losses[] = {
+    {PL_SCHED_EXIT_DISRUPTED, EVICTED},
+    {PL_SCHED_EXIT_DISRUPTED, "its pod was deleted"},
+    {PL_SCHED_EXIT_DISRUPTED, "its node a is gone"},
+    {PL_SCHED_EXIT_OWN, "killed by signal 9"},
+    {PL_SCHED_EXIT_OWN, NULL},
+};
+
+/* Loses the worker, and returns when the scheduler learned of it, which is in the step whose actions are the kit's last ones. */
+static int64_t lose(uint64_t worker, const struct loss *loss)
+{
+    if (loss->text)
+        ended(worker, loss->how, loss->text);
+    while (kit_count(&k, PL_SCHED_RETURNED) == 0)
+        kit_wait(&k, k.timer_at - k.now);
+    return k.now;
+}
+
+static void an_idle_worker_has_the_datum_of_a_lost_one_in_the_same_step(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(losses); i++) {
+        struct pl_sched_action lease;
+        uint64_t first, second;
+
+        kit_open(&k, 1, 0);
+        kit_do(&k, kit_stage(1, 1, (struct pl_sched_stage){.shape = 7, .workers = 2, .keep_warm_ms = 3600000}));
+        kit_ready(&k);
+        kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_SHAPE, .shape = {.id = 7, .offered = true, .pending_max = 9}});
+        kit_push(&k, 1, 1);
+        kit_planned(&k, 1, 1, 2);
+        first = kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.id;
+        second = kit_nth(&k, PL_SCHED_START_WORKER, 1)->worker.id;
+        kit_up(&k, first);
+        kit_up(&k, second);
+        lease = *kit_the(&k, PL_SCHED_LEASE);
+        kit_finish(&k, lease, 1000);
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, second);
+        assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
+        (void)lose(first, &losses[i]);
+        lease = *kit_the(&k, PL_SCHED_LEASE);
+        assert_int_equal(lease.lease.worker, second);
+        assert_int_equal(lease.lease.job, kit_job(&k, 1, 1)->id);
+        kit_close(&k);
+    }
+}
+
+static void a_new_worker_for_the_datum_of_a_lost_one_is_started_in_the_same_moment(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(losses); i++) {
+        uint64_t worker;
+        int64_t at;
+
+        open_job(1, 1);
+        worker = started();
+        kit_up(&k, worker);
+        (void)kit_the(&k, PL_SCHED_LEASE);
+        at = lose(worker, &losses[i]);
+        worker = started();
+        kit_up(&k, worker);
+        assert_int_equal(kit_the(&k, PL_SCHED_LEASE)->lease.worker, worker);
+        assert_int_equal(k.now, at);
+        kit_close(&k);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +229,8 @@ int main(void)
         cmocka_unit_test(the_count_of_failed_starts_begins_again_with_a_worker_that_comes_up),
         cmocka_unit_test(a_worker_that_comes_up_ends_the_back_off),
         cmocka_unit_test(a_pod_that_was_written_down_and_not_made_is_no_failed_start),
+        cmocka_unit_test(an_idle_worker_has_the_datum_of_a_lost_one_in_the_same_step),
+        cmocka_unit_test(a_new_worker_for_the_datum_of_a_lost_one_is_started_in_the_same_moment),
     };
 
     return cmocka_run_group_tests_name("sched_disruption", tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void after_two_on_one_node_comes_another(void **state)
     static const struct {
         const char *node, *avoided;
         int64_t wait_ms;
-    } rounds[] = {{"a", "", 10000}, {"a", "", 20000}, {"b", "a", 40000}, {"b", "a", 80000}, {"c", "a b", 160000}};
+    } rounds[] = {{"a", "", 0}, {"a", "", 10000}, {"b", "a", 20000}, {"b", "a", 40000}, {"c", "a b", 80000}};
 
     (void)state;
     open_job((struct pl_sched_stage){.workers = 1}, 1);
@@ -104,9 +104,8 @@ static void those_that_go_together_are_once(void **state)
     on(first, "a");
     on(second, "a");
     lost(first);
+    (void)started("");
     lost(second);
-    kit_wait(&k, 10000);
-    assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 2);
     (void)started("");
     kit_close(&k);
 }
@@ -124,14 +123,13 @@ static void what_was_lost_is_not_given_to_who_is_there_still(void **state)
     on(stays, "a");
     lease = *kit_the(&k, PL_SCHED_LEASE);
     lost(first);
-    kit_wait(&k, 10000);
     first = started("");
     on(first, "a");
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 1);
     lost(first);
     kit_result(&k, &lease, (struct pl_sched_row){.index = k.rows[0].lo == 0 ? 1 : 0});
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, stays);
-    kit_wait(&k, 20000);
+    kit_wait(&k, 10000);
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
     assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, stays);
     assert_string_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.reason,
@@ -168,7 +166,7 @@ static void where_no_other_node_takes_it_the_same_will_do(void **state)
         worker = started("");
         on(worker, "a");
         lost(worker);
-        kit_wait(&k, i ? 20000 : 10000);
+        kit_wait(&k, i ? 10000 : 0);
     }
     worker = started("a");
     kit_wait(&k, PL_SCHED_ELSEWHERE_MS - 1);
