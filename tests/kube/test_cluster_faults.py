@@ -99,8 +99,8 @@ def lines(one, *words):
     return [line for line in one.daemon.log().splitlines() if all(word in line for word in words)]
 
 
-def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, gate):  # noqa: F811
-    """In the log, in status and by /readyz, with what is the matter; although it is tried again and again meanwhile."""
+def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, gate, tmp_path):  # noqa: F811
+    """In the log, in status and by /readyz, with what is the matter, to those who operate the daemon; although it is tried again and again meanwhile."""
     wire = Wire(plane)
     one = world([nodes.cpu("a")], speaks=wire.kubeconfig)
     run = begin(one, "st", hold(gate), **ONCE)
@@ -111,6 +111,10 @@ def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, ga
     assert f"https://127.0.0.1:{wire.port}" in outage(one)["reason"] and outage(one)["since_us"]
     assert ready(one) == "ok, but workers can be neither started nor watched: not_available (pipelinectl status says more)\n"
     assert f"NO CLUSTER: https://127.0.0.1:{wire.port}" in one.daemon.ctl("status").out
+    one.daemon.post("/users", {"name": "bob", "roles": [{"scope": "", "role": "reader"}]})
+    reader = {"PIPELINED_TOKEN": one.daemon.post("/tokens", {"user": "bob"})["token"]}
+    told = one.daemon.ctl("--data", tmp_path / "none", "--server", one.daemon.url, "status", env=reader).out
+    assert "NO CLUSTER: workers that run go on, none is started (it began " in told and str(wire.port) not in told
     waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
     says(one, waiting, "waits", f"https://127.0.0.1:{wire.port}")
     wire.mend()

@@ -99,7 +99,8 @@ static void hide_holders(const struct pl_http_request *req, json_t *rows)
     }
 }
 
-/* Makes the live state: workers and GPUs, without those that the principal may not read. */
+/* Makes the live state: workers and GPUs, without those that the principal may not read. Why the cluster cannot be used
+ * names its API server and what that says, so it is shown to operators only; others see since when. */
 static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
 {
     json_t *live = a->config.engine->live(a->config.engine_self), *workers = json_object_get(live, "workers"), *one;
@@ -114,6 +115,8 @@ static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
             json_object_set_new(one, "by", json_object());
     }
     hide_holders(req, json_object_get(json_object_get(live, "gpus"), "nodes"));
+    if (!pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL))
+        (void)json_object_del(json_object_get(live, "outage"), "reason");
     return live;
 }
 

@@ -78,16 +78,17 @@ static void print_limits(const json_t *s)
                       pl_show_text_at(s, "live.limits.remedy"));
 }
 
-/* Prints why workers can be neither started nor watched. */
+/* Prints that workers can be neither started nor watched, and why, if the user may read it. */
 static void print_outage(const json_t *s)
 {
+    const char *reason = pl_show_text_at(s, "live.outage.reason");
     char since[PL_SHOW_TEXT_MAX];
 
     if (!pl_show_at(s, "live.outage"))
         return;
     pl_show_ago(pl_show_at(s, "live.outage.since_us"), NULL, since);
-    pl_show_print(stdout, "NO CLUSTER: %s: workers that run go on, none is started (it began %s)\n",
-                  pl_show_text_at(s, "live.outage.reason"), since);
+    pl_show_print(stdout, "NO CLUSTER: %s%sworkers that run go on, none is started (it began %s)\n", reason, *reason ? ": " : "",
+                  since);
 }
 
 /* Prints the open commits that the daemon tried to finish but could not. */

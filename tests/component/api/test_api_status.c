@@ -1,6 +1,6 @@
 // link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
-/* The daemon about itself over HTTP: whether it takes work, and checks of its store. */
-#include "tests/support/fixtures/api_fixture.h"
+/* The daemon about itself over HTTP: whether it takes work, what is held up and who sees why, and checks of its store. */
+#include "tests/support/fixtures/api_people.h"
 
 static void a_daemon_that_ends_is_alive_but_not_ready(void **state)
 {
@@ -15,6 +15,49 @@ static void a_daemon_that_ends_is_alive_but_not_ready(void **state)
         pl_api_drain(t.api);
     }
     does(200, "GET", "/api/v1/repos", NULL); /* all else goes on */
+}
+
+/* ---- the cluster ---- */
+
+static json_t *live_without_cluster(void *self)
+{
+    (void)self;
+    return json_pack("{s:{s:s, s:i}}", "outage", "reason", "https://10.0.0.1:6443: 503: etcd is gone", "since_us", 7);
+}
+
+/* The outage as the person with these headers sees it. */
+static void outage_is_seen(const char *headers, bool with_reason)
+{
+    json_t *status = json_as(headers, "/api/v1/status"), *outage = json_object_get(json_object_get(status, "live"), "outage");
+
+    assert_int_equal(number_at(outage, "since_us"), 7);
+    assert_int_equal(json_object_size(outage), with_reason ? 2 : 1);
+    if (with_reason)
+        assert_string_equal(text_at(outage, "reason"), "https://10.0.0.1:6443: 503: etcd is gone");
+    json_decref(status);
+}
+
+/* The reason names the API server and what it says: it is shown to those who operate the daemon. All others see since when. */
+static void why_the_cluster_is_gone_is_shown_to_operators_only(void **state)
+{
+    static const struct {
+        const char *name, *scope, *role;
+        bool with_reason;
+    } rows[] = {{"none", EVERYTHING, "", false},
+                {"reader", EVERYTHING, "reader", false},
+                {"boss", "default", "admin", false},
+                {"root", EVERYTHING, "admin", true}};
+
+    (void)state;
+    api_engine.live = live_without_cluster;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct person p = make_person(rows[i].name, rows[i].scope, rows[i].role, "");
+
+        outage_is_seen(p.header, rows[i].with_reason);
+        pl_principal_unref(p.who);
+    }
+    outage_is_seen(AS_WORKER, false);
+    api_engine.live = engine_live;
 }
 
 /* ---- fsck ---- */
@@ -147,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_daemon_that_ends_is_alive_but_not_ready),
+        TEST(why_the_cluster_is_gone_is_shown_to_operators_only),
         TEST(a_check_that_cannot_be_done_is_no_good_store),
         TEST(one_check_runs_at_a_time),
         TEST(a_check_ends_with_the_daemon),
