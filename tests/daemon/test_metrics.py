@@ -13,6 +13,7 @@ import openmetrics
 import pytest
 from conftest import TOP, HttpError, sh, wait_until
 from people import User
+from s3_mock_server import S3Mock
 
 DEPLOY = os.path.join(TOP, "pipelined", "deploy", "monitoring")
 OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -72,6 +73,40 @@ def test_it_counts_what_waits_runs_and_has_ended(daemon, gate):
     assert openmetrics.value(m, "pipelined_log_position_objects") > 0
     assert openmetrics.value(m, "pipelined_http_requests") > 0
     assert not m["pipelined_kube_requests"].samples and not m["pipelined_store_requests"].samples, "neither pods nor a bucket here"
+
+
+def test_requests_to_the_bucket_are_counted_with_its_refusals(make_daemon, tmp_path):
+    """A bucket that is busy three times, has a fault twice and says no once: each refusal is counted as what it is, and each but the last is tried again."""
+    mock, config = S3Mock(), tmp_path / "config.json"
+    config.write_text(json.dumps({"store": mock.store}))
+    d = make_daemon("--config", str(config)).start()
+    p = d.default.repo("in")
+
+    def counted():
+        m = metrics_of(d)
+        kinds = {kind: openmetrics.value(m, "pipelined_store_refusals", kind=kind) for kind in ("forbidden", "busy", "error")}
+        return *(openmetrics.value(m, f"pipelined_store_{name}") for name in ("requests", "retries")), kinds
+
+    def uncounted():
+        return mock.requests() - counted()[0]
+
+    p.push("in", "a", b"1")
+    requests, retries, refused = counted()
+    probes = uncounted()  # with which the start finds out what the bucket can do
+    assert requests > 0 and retries == 0 and refused == {"forbidden": 0, "busy": 0, "error": 0}
+    mock.fault("503", "PUT", times=3)
+    mock.fault("500", "PUT", times=2)
+    p.push("in", "b", b"2")
+    more, again, refused = counted()
+    assert more >= requests + 6 and again == 5 and refused == {"forbidden": 0, "busy": 3, "error": 2}
+    assert abs(uncounted() - probes) <= 1, "each request is counted; one may come between the two readings"
+    mock.fault("403", "PUT", times=1)
+    with pytest.raises(HttpError):
+        p.push("in", "c", b"3")
+    assert counted()[1:] == (5, {"forbidden": 1, "busy": 3, "error": 2})
+    assert openmetrics.value(metrics_of(d), "pipelined_store_calls", operation="put", result="refused") == 1
+    assert d.stop() == 0
+    mock.close()
 
 
 def test_no_label_is_of_a_datum_a_run_or_a_user(daemon):
