@@ -7,6 +7,7 @@
  * Threads: The event loop; plans and merges on the pool.
  *
  * Inside:
+ *   attempt_row        rows of table `attempt`
  *   completion         ends of jobs and runs, written in order
  *   datum_checkpoints  checkpoints of datums by datum key
  *   engine_call        runs a function on the loop for a waiting thread

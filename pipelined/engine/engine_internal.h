@@ -472,10 +472,19 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
  * scheduler. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a);
 
-/* Writes one row of table `attempt`: {"datum", "paths", "attempt", "fence", "row": as the worker sent it, "pod"?,
- * "worker"?, "image_id"?}. */
+/* ---- attempt_row.c: rows of table `attempt` ---- */
+/* Which attempt at a datum it was, and which worker made it. */
+struct pl_attempt_source {
+    uint32_t attempt;
+    uint64_t fence, worker;
+    const char *pod; /* name of the worker's pod, "" = not known (any more); NULL = the worker was no pod */
+};
+/* Makes the row of an attempt at datum number `datum` of the plan: {"datum", "paths", "attempt", "fence", "row": the
+ * outcome as the worker sends it, "worker", "pod"?}, a new reference, to which the caller may add "image_id". */
+json_t *pl_attempt_row_make(const struct pl_ejob *j, size_t datum, const struct pl_attempt_source *source, json_t *outcome);
+/* Writes the row. Call it within a transaction. */
 PL_MUST_CHECK
-int pl_job_attempt_row(struct pl_conn *c, int64_t job, const json_t *a, int64_t now_us, struct pl_err *err);
+int pl_attempt_row_write(struct pl_conn *c, int64_t job, const json_t *a, int64_t now_us, struct pl_err *err);
 
 /* ---- job_attempts.c ---- */
 enum pl_tried_state { PL_TRIED_WAITING, PL_TRIED_FAILED, PL_TRIED_RECOVERED };
@@ -611,6 +620,10 @@ PL_MUST_CHECK
 int pl_checkpoints_drop(const struct pl_ejob *job, struct pl_conn *c, const json_t *rows, struct pl_err *err);
 
 /* ---- loss_log.c ---- */
+/* Call it after text was appended to the job's log: if the job has ended meanwhile, its log was sealed before, and is
+ * sealed again with the text. `r`: result of the append, which is returned if it is an error. Pool. */
+PL_MUST_CHECK
+int pl_engine_log_appended(const struct pl_ejob *j, int r, struct pl_err *err);
 /* Called for an action RETURNED: if the datums were lost with their worker, adds the reason to what they have
  * printed. */
 void pl_engine_log_loss(struct pl_engine *e, const struct pl_sched_action *a);

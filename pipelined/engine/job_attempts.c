@@ -86,7 +86,7 @@ static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         r = pl_job_attempts_write(pl_tx_conn(tx), g->job, &g->tried, err);
     json_array_foreach(g->attempts, i, one)
     {
-        r = r < 0 ? r : pl_job_attempt_row(pl_tx_conn(tx), g->job, one, pl_tx_now_us(tx), err);
+        r = r < 0 ? r : pl_attempt_row_write(pl_tx_conn(tx), g->job, one, pl_tx_now_us(tx), err);
     }
     return PL_MIN(r, 0);
 }
@@ -104,37 +104,27 @@ static void change_done(void *arg, int r, const struct pl_err *err)
     free(g);
 }
 
-/* Makes the row of table `attempt` of one datum that ended with its worker. */
-static json_t *attempt_of(const struct pl_ejob *j, const struct pl_sched_action *a, uint32_t row, json_t *outcome)
-{
-    const uint32_t before = a->lease.lost ? a->lease.failures : a->lease.failures - 1;
-    char hex[PL_HASH_HEX + 1], text[1024];
-    struct pl_hash id;
-
-    pl_plan_datum_id(j->plan, j->rows[row], &id);
-    pl_plan_datum_text(j->plan, j->rows[row], text, sizeof text);
-    return json_pack("{s:s, s:s, s:I, s:I, s:O, s:O*, s:O*}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
-                     (json_int_t)before + 1, "fence", (json_int_t)a->lease.fence, "row", outcome, "worker",
-                     json_object_get(outcome, "worker"), "pod", json_object_get(outcome, "pod"));
-}
-
 /* Makes the rows of table `attempt` of all datums of a lease that ended with its worker, in a new list, as far as the
  * job may have more of them. Which of the datums the worker had begun is not known: the first one, if any, so the time
  * is written to that one. */
 static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct pl_sched_action *a)
 {
     uint32_t *kept = a->lease.lost ? &j->lost_kept : &j->failed_kept;
+    struct pl_attempt_source source = {.attempt = a->lease.failures + a->lease.lost,
+                                       .fence = a->lease.fence,
+                                       .worker = a->lease.worker};
     json_t *outcome = a->lease.n_rows && j->plan ? pl_worker_record_lost(e, a, j) : NULL, *list;
 
     if (!outcome)
         return NULL;
     list = json_array();
+    source.pod = json_string_value(json_object_get(outcome, "pod"));
     json_object_set_new(outcome, "state", json_string(a->lease.lost ? "lost" : "failed"));
     if (!a->lease.lost)
         pl_totals_add(&j->totals, outcome);
     for (size_t i = 0; i < a->lease.n_rows; i++) {
         for (uint32_t row = a->lease.rows[i].lo; row < a->lease.rows[i].hi && *kept < PL_JOB_ATTEMPTS_KEPT; row++) {
-            json_array_append_new(list, attempt_of(j, a, row, outcome));
+            json_array_append_new(list, pl_attempt_row_make(j, j->rows[row], &source, outcome));
             if (++*kept, json_array_size(list) == 1) {
                 json_t *rest = json_copy(outcome);
 

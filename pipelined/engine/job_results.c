@@ -135,8 +135,6 @@ static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *at
 {
     if (w->pod == PL_NO_POD)
         return;
-    json_object_set_new(attempt, "worker", json_integer((json_int_t)w->id));
-    json_object_set_new(attempt, "pod", json_string(pl_worker_record_pod(j->engine, w->id)));
     if (w->image)
         json_object_set_new(attempt, "image_id", json_string(w->image));
     else if (w->unnamed_since == 0 || j->row < w->unnamed_since)
@@ -145,20 +143,18 @@ static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *at
 
 static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, size_t datum, struct kept *k)
 {
-    json_t *attempt;
-    struct pl_hash id;
-    char hex[PL_HASH_HEX + 1], text[1024];
-
+    const struct pl_attempt_source source = {.attempt = k->attempt,
+                                             .fence = k->fence,
+                                             .worker = w->id,
+                                             .pod = w->pod == PL_NO_POD ? NULL : pl_worker_record_pod(j->engine, w->id)};
     const char *state = pl_json_str(row, "state");
     uint32_t *kept = pl_streq(state, "failed") ? &j->failed_kept : pl_streq(state, "lost") ? &j->lost_kept : &j->good_kept;
+    json_t *attempt;
 
     if (*kept >= PL_JOB_ATTEMPTS_KEPT)
         return;
     ++*kept;
-    pl_plan_datum_id(j->plan, datum, &id);
-    pl_plan_datum_text(j->plan, datum, text, sizeof text);
-    attempt = json_pack("{s:s, s:s, s:I, s:I, s:O}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
-                        (json_int_t)k->attempt, "fence", (json_int_t)k->fence, "row", row);
+    attempt = pl_attempt_row_make(j, datum, &source, row);
     name_image(j, w, attempt);
     json_array_append_new(k->attempts, attempt);
 }
@@ -430,35 +426,6 @@ struct write {
     struct kept *kept;
 };
 
-int pl_job_attempt_row(struct pl_conn *c, int64_t job, const json_t *a, int64_t now_us, struct pl_err *err)
-{
-    const json_t *row = json_object_get(a, "row");
-    _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*}", "paths", json_object_get(a, "paths"), "ms",
-                  json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
-                  "gpu", json_object_get(row, "gpu"), "gpus", json_object_get(row, "gpus"), "node", json_object_get(row, "node"),
-                  "recovered", json_object_get(row, "recovered"), "worker", json_object_get(a, "worker"), "pod",
-                  json_object_get(a, "pod"), "image_id", json_object_get(a, "image_id"));
-    _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
-    struct pl_hash datum;
-    const char *state = pl_json_str(row, "state");
-    const bool lost = pl_streq(state, "lost");
-    int r = text ? pl_hash_parse(pl_json_str(a, "datum"), &datum, err) : pl_err_nomem(err);
-
-    if (r < 0)
-        return r;
-    r = pl_sql_exec(c, err,
-                    "INSERT OR REPLACE INTO attempt(job, datum, attempt, fence, state, exit_code, signal, oom, timed_out, "
-                    "reason, tail, detail,"
-                    " finished_us, unnamed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))",
-                    "ibiisiiddsssii", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), num(a, "fence"),
-                    lost || pl_streq(state, "failed") ? state : "success", num(row, "exit_code"), num(row, "signal"),
-                    (int)json_is_true(json_object_get(row, "oom")), (int)json_is_true(json_object_get(row, "timed_out")),
-                    pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now_us,
-                    lost || json_object_get(a, "image_id") ? (int64_t)0 : num(a, "worker"));
-    return r < 0 ? r : 0;
-}
-
 static int write_rows(struct pl_conn *c, const struct kept *k, struct pl_err *err)
 {
     _cleanup_free_ char *text = pl_json_text(k->rows, JSON_COMPACT);
@@ -491,7 +458,7 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     json_array_foreach(k->attempts, i, a)
     {
-        r = pl_job_attempt_row(c, k->job_row, a, pl_tx_now_us(tx), err);
+        r = pl_attempt_row_write(c, k->job_row, a, pl_tx_now_us(tx), err);
         if (r < 0)
             return r;
     }

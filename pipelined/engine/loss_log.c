@@ -12,16 +12,18 @@ struct loss {
     char why[PL_SCHED_MESSAGE_MAX];
 };
 
+int pl_engine_log_appended(const struct pl_ejob *j, int r, struct pl_err *err)
+{
+    return r == 0 && j->over ? pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, err) : r;
+}
+
 static void append_loss(void *arg)
 {
     struct loss *l = arg;
-    struct pl_stage_logs *logs = l->job->engine->config.logs;
-    const char *project = l->job->stage->project;
     struct pl_err err = {0};
-    int r = pl_stage_logs_lost(logs, project, l->job->row, l->fence, l->why, &err);
+    int r = pl_stage_logs_lost(l->job->engine->config.logs, l->job->stage->project, l->job->row, l->fence, l->why, &err);
 
-    if (r == 0 && l->job->over) /* the log may have been sealed just before */
-        r = pl_stage_logs_seal(logs, project, l->job->row, &err);
+    r = pl_engine_log_appended(l->job, r, &err);
     if (r < 0)
         pl_log_warn("engine", "run %.8s: cannot write into the log of stage %s that a worker was lost: %s", l->job->run,
                     l->job->stage->def->name, err.msg);

@@ -491,13 +491,11 @@ static void append_log(void *arg)
 {
     struct piece *p = arg;
     const struct pl_buf *body = pl_http_body(p->req);
-    const char *project = p->job->stage->project;
     const struct pl_stage_log_source source = {.datum = p->datum, .attempt = (uint32_t)p->attempt, .fence = p->lease};
-    int r = pl_stage_logs_append(p->engine->config.logs, project, p->job_row, &source, p->offset, body->data, body->len, &p->err);
+    int r = pl_stage_logs_append(p->engine->config.logs, p->job->stage->project, p->job_row, &source, p->offset, body->data,
+                                 body->len, &p->err);
 
-    if (r == 0 && p->job->over) /* the log may have been sealed just before this piece arrived */
-        r = pl_stage_logs_seal(p->engine->config.logs, project, p->job_row, &p->err);
-    piece_answer(p, r);
+    piece_answer(p, pl_engine_log_appended(p->job, r, &p->err));
 }
 
 /* Finds the job of the task for which a worker sends logs or metrics. PL_ENOTFOUND: the task has ended, and
