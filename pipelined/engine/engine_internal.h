@@ -280,11 +280,18 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
 void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j);
 
 /* ---- engine_metrics.c: figures for /metrics ---- */
-/* Counts a job that reached a final state, one that was planned with its reused results, and the result of one
- * datum: `before` are the job's totals without it. Loop. */
+/* Counts a job that reached a final state, one that was planned with its reused results, and `n` attempts that
+ * ended: `before` are the job's totals without them. Loop. */
+enum pl_attempt_end {
+    PL_ATTEMPT_SUCCESS,
+    PL_ATTEMPT_RETRY, /* it failed, and the datum runs again */
+    PL_ATTEMPT_FAILED,
+    PL_ATTEMPT_RECOVERED,
+    PL_ATTEMPT_LOST, /* with its worker */
+};
 void pl_engine_count_end(const struct pl_ejob *j);
 void pl_engine_count_reused(const struct pl_ejob *j);
-void pl_engine_count_datum(const struct pl_ejob *j, const struct pl_etotals *before, enum pl_sched_verdict verdict);
+void pl_engine_count_attempts(const struct pl_ejob *j, const struct pl_etotals *before, enum pl_attempt_end end, uint64_t n);
 /* Implements pl_engine_ops.metrics. */
 struct pl_metric_text;
 PL_MUST_CHECK

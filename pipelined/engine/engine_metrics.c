@@ -34,22 +34,24 @@ void pl_engine_count_reused(const struct pl_ejob *j)
         count_work(j, &w);
 }
 
-void pl_engine_count_datum(const struct pl_ejob *j, const struct pl_etotals *before, enum pl_sched_verdict verdict)
+void pl_engine_count_attempts(const struct pl_ejob *j, const struct pl_etotals *before, enum pl_attempt_end end, uint64_t n)
 {
     const struct pl_etotals *now = &j->totals;
-    struct pl_stage_work w = {.success = verdict == PL_SCHED_ROW_DONE,
-                              .failed = verdict == PL_SCHED_ROW_FAILED,
-                              .recovered = verdict == PL_SCHED_ROW_RECOVERED,
-                              .retry = verdict == PL_SCHED_ROW_RETRY,
+    struct pl_stage_work w = {.success = end == PL_ATTEMPT_SUCCESS ? n : 0,
+                              .failed = end == PL_ATTEMPT_FAILED ? n : 0,
+                              .recovered = end == PL_ATTEMPT_RECOVERED ? n : 0,
+                              .retry = end == PL_ATTEMPT_RETRY ? n : 0,
+                              .lost = end == PL_ATTEMPT_LOST ? n : 0,
                               .wait_ms = now->wait_ms - before->wait_ms,
                               .fetch_ms = now->fetch_ms - before->fetch_ms,
                               .compute_ms = now->compute_ms - before->compute_ms,
                               .upload_ms = now->upload_ms - before->upload_ms,
                               .gpu_ms = now->gpu_ms - before->gpu_ms,
+                              .gpu_lost_ms = now->gpu_lost_ms - before->gpu_lost_ms,
                               .bytes_in = now->bytes_in - before->bytes_in,
                               .bytes_out = now->bytes_out - before->bytes_out};
 
-    w.gpu_compute_ms = w.gpu_ms - (now->gpu_wait_ms - before->gpu_wait_ms);
+    w.gpu_compute_ms = w.gpu_ms - w.gpu_lost_ms - (now->gpu_wait_ms - before->gpu_wait_ms);
     count_work(j, &w);
 }
 
@@ -258,7 +260,7 @@ static void write_sums(const struct snapshot *s, struct pl_metric_text *t, int64
 
     WRITE(t, DATUMS, {"waiting", (double)s->all.waiting}, {"leased", (double)s->all.leased});
     WRITE(t, DATUMS_ENDED, {"success", (double)w->success}, {"failed", (double)w->failed}, {"recovered", (double)w->recovered},
-          {"retry", (double)w->retry});
+          {"retry", (double)w->retry}, {"lost", (double)w->lost});
     pl_metric_add_one(t, PL_METRIC_DATUMS_REUSED, NULL, (double)w->reused);
     WRITE(t, TASKS, {"assigned", (double)s->tasks_assigned}, {"held", (double)s->tasks_held},
           {"recalled", (double)s->tasks_recalled});
@@ -272,7 +274,8 @@ static void write_sums(const struct snapshot *s, struct pl_metric_text *t, int64
     if (!s->has_calls) /* a cluster's GPUs are not counted by the scheduler */
         pl_metric_add_one(t, PL_METRIC_GPUS, "offered", s->counts.gpus);
     WRITE(t, GPUS, {"held", (double)s->gpus_held}, {"used", (double)s->gpus_used});
-    WRITE(t, GPU_SECONDS, {"held", seconds(w->gpu_ms)}, {"computing", seconds(w->gpu_compute_ms)});
+    WRITE(t, GPU_SECONDS, {"held", seconds(w->gpu_ms)}, {"computing", seconds(w->gpu_compute_ms)},
+          {"lost", seconds(w->gpu_lost_ms)});
 }
 
 static void write_stage(struct pl_metric_text *t, enum pl_metric metric, const struct pl_stage_place *p, int64_t now_us)
@@ -282,7 +285,8 @@ static void write_stage(struct pl_metric_text *t, enum pl_metric metric, const s
                         ended[] = {{"success", (double)w->success},
                                    {"failed", (double)w->failed},
                                    {"recovered", (double)w->recovered},
-                                   {"retry", (double)w->retry}},
+                                   {"retry", (double)w->retry},
+                                   {"lost", (double)w->lost}},
                         phases[] = {{"wait", seconds(w->wait_ms)},
                                     {"fetch", seconds(w->fetch_ms)},
                                     {"compute", seconds(w->compute_ms)},

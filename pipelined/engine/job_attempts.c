@@ -107,8 +107,9 @@ static void change_done(void *arg, int r, const struct pl_err *err)
 /* Makes the rows of table `attempt` of all datums of a lease that ended with its worker, in a new list, as far as the
  * job may have more of them. Which of the datums the worker had begun is not known: the first one, if any, so the time
  * is written to that one. */
-static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct pl_sched_action *a)
+static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct pl_sched_action *a, enum pl_attempt_end end)
 {
+    const struct pl_etotals before = j->totals;
     uint32_t *kept = a->lease.lost ? &j->lost_kept : &j->failed_kept;
     struct pl_attempt_source source = {.attempt = a->lease.failures + a->lease.lost,
                                        .fence = a->lease.fence,
@@ -122,6 +123,7 @@ static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct 
     json_object_set_new(outcome, "state", json_string(a->lease.lost ? "lost" : "failed"));
     if (!a->lease.lost)
         pl_totals_add(&j->totals, outcome);
+    pl_engine_count_attempts(j, &before, a->lease.lost ? PL_ATTEMPT_LOST : end, a->lease.count);
     for (size_t i = 0; i < a->lease.n_rows; i++) {
         for (uint32_t row = a->lease.rows[i].lo; row < a->lease.rows[i].hi && *kept < PL_JOB_ATTEMPTS_KEPT; row++) {
             json_array_append_new(list, pl_attempt_row_make(j, j->rows[row], &source, outcome));
@@ -154,7 +156,7 @@ static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t
     if (a->lease.message && state == PL_TRIED_FAILED)
         g->tried.reason = strdup(a->lease.message);
     if (j && j->row)
-        g->attempts = attempts_of(e, j, a);
+        g->attempts = attempts_of(e, j, a, state == PL_TRIED_FAILED ? PL_ATTEMPT_FAILED : PL_ATTEMPT_RETRY);
     pl_engine_submit(e, PL_TX_UNLOGGED, change_tx, change_done, g);
 }
 

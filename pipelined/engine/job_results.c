@@ -189,6 +189,7 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
 static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_t *row, size_t datum, struct kept *k)
 {
     const json_t *ms = json_object_get(row, "ms");
+    const struct pl_etotals before = j->totals;
     json_t *attempt;
 
     if (num(ms, "held") <= 0)
@@ -196,8 +197,17 @@ static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_
     attempt =
         json_pack("{s:s, s:s, s:s, s:I, s:O}", "state", "lost", "reason", "its worker was told to end", "node", p->worker->host,
                   "gpus", (json_int_t)pl_worker_record_given_back(j->engine, p->worker->id, j, num(ms, "held")), "ms", ms);
+    pl_engine_count_attempts(j, &before, PL_ATTEMPT_LOST, 1);
     keep_attempt(j, p->worker, attempt, datum, k);
     json_decref(attempt);
+}
+
+static enum pl_attempt_end end_of(enum pl_sched_verdict verdict)
+{
+    return verdict == PL_SCHED_ROW_DONE        ? PL_ATTEMPT_SUCCESS
+           : verdict == PL_SCHED_ROW_FAILED    ? PL_ATTEMPT_FAILED
+           : verdict == PL_SCHED_ROW_RECOVERED ? PL_ATTEMPT_RECOVERED
+                                               : PL_ATTEMPT_RETRY;
 }
 
 /* Records an accepted datum: adds it to the totals, to the attempts, and to the results or the failed
@@ -221,7 +231,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     if (p->gpu && !json_object_get(row, "gpu"))
         json_object_set_new(row, "gpu", json_deep_copy(p->gpu));
     pl_totals_add(&j->totals, row);
-    pl_engine_count_datum(j, &before, verdict);
+    pl_engine_count_attempts(j, &before, end_of(verdict), 1);
     j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)num(json_object_get(row, "bytes"), "in"));
     keep_attempt(j, w, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;

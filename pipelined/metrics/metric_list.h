@@ -22,7 +22,7 @@ enum pl_metric_type { PL_METRIC_GAUGE, PL_METRIC_COUNTER, PL_METRIC_INFO };
     X(JOBS_ENDED, "pipelined_jobs_ended", COUNTER, "", "state", "Jobs that ended, by their final state.")                        \
     X(DATUMS, "pipelined_datums", GAUGE, "", "state", "Datums of unfinished jobs that wait for a worker, or that a worker has.") \
     X(DATUMS_ENDED, "pipelined_datums_ended", COUNTER, "", "state",                                                              \
-      "Attempts at datums that ended, by result; retry: the datum runs again.")                                                  \
+      "Attempts at datums that ended, by result; retry: the datum runs again; lost: with its worker.")                           \
     X(DATUMS_REUSED, "pipelined_datums_reused", COUNTER, "", "", "Datums whose earlier result was used again.")                  \
     X(TASKS, "pipelined_tasks", GAUGE, "", "state",                                                                              \
       "Leased tasks: assigned: the worker has not fetched it yet; held; recalled: the worker gives datums back.")                \
@@ -35,7 +35,7 @@ enum pl_metric_type { PL_METRIC_GAUGE, PL_METRIC_COUNTER, PL_METRIC_INFO };
     X(GPUS, "pipelined_gpus", GAUGE, "", "state",                                                                                \
       "GPUs: offered by this machine (not with pods); held by workers; used: by workers that have a task.")                      \
     X(GPU_SECONDS, "pipelined_gpu_seconds", COUNTER, "seconds", "use",                                                           \
-      "GPU time of ended datums: held by them; computing: the command ran.")                                                     \
+      "GPU time of ended attempts: held by them; computing: the command ran; lost: held by lost attempts.")                      \
     X(STAGE_JOBS, "pipelined_stage_jobs", GAUGE, "", "project stage", "Unfinished jobs of the stage.")                           \
     X(STAGE_DATUMS, "pipelined_stage_datums", GAUGE, "", "project stage state", "As pipelined_datums, by stage.")                \
     X(STAGE_AGE, "pipelined_stage_oldest_age_seconds", GAUGE, "seconds", "project stage",                                        \
@@ -45,7 +45,7 @@ enum pl_metric_type { PL_METRIC_GAUGE, PL_METRIC_COUNTER, PL_METRIC_INFO };
     X(STAGE_PHASE, "pipelined_stage_phase_seconds", COUNTER, "seconds", "project stage phase",                                   \
       "As pipelined_datum_phase_seconds, by stage.")                                                                             \
     X(STAGE_GPU_SECONDS, "pipelined_stage_gpu_seconds", COUNTER, "seconds", "project stage",                                     \
-      "GPU time that the stage's ended datums held.")                                                                            \
+      "GPU time that the stage's ended attempts held.")                                                                          \
     X(KUBE_REQUESTS, "pipelined_kube_requests", COUNTER, "", "", "Requests to the Kubernetes API server, with repetitions.")     \
     X(KUBE_RETRIES, "pipelined_kube_retries", COUNTER, "", "", "Of these, repetitions of a request.")                            \
     X(KUBE_THROTTLED, "pipelined_kube_throttled", COUNTER, "", "", "Replies 429 of the Kubernetes API server.")                  \

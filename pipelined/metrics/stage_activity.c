@@ -50,6 +50,7 @@ void pl_stage_work_add(struct pl_stage_work *to, const struct pl_stage_work *w)
     to->failed += w->failed;
     to->recovered += w->recovered;
     to->retry += w->retry;
+    to->lost += w->lost;
     to->reused += w->reused;
     to->wait_ms += w->wait_ms;
     to->fetch_ms += w->fetch_ms;
@@ -57,6 +58,7 @@ void pl_stage_work_add(struct pl_stage_work *to, const struct pl_stage_work *w)
     to->upload_ms += w->upload_ms;
     to->gpu_ms += w->gpu_ms;
     to->gpu_compute_ms += w->gpu_compute_ms;
+    to->gpu_lost_ms += w->gpu_lost_ms;
     to->bytes_in += w->bytes_in;
     to->bytes_out += w->bytes_out;
 }

@@ -18,10 +18,10 @@
 
 /* Sums over datums; times in ms. */
 struct pl_stage_work {
-    uint64_t success, failed, recovered, retry; /* attempts, by result */
+    uint64_t success, failed, recovered, retry, lost; /* attempts, by result */
     uint64_t reused;
     uint64_t wait_ms, fetch_ms, compute_ms, upload_ms;
-    uint64_t gpu_ms, gpu_compute_ms;
+    uint64_t gpu_ms, gpu_compute_ms, gpu_lost_ms;
     uint64_t bytes_in, bytes_out;
 };
 void pl_stage_work_add(struct pl_stage_work *to, const struct pl_stage_work *w);

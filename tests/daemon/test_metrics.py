@@ -5,13 +5,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 import urllib.parse
 
 import openmetrics
 import pytest
-from conftest import TOP, HttpError, sh, wait_until
+from conftest import TOP, HttpError, sh, wait_until, workers_of
 from people import User
 from s3_mock_server import S3Mock
 
@@ -107,6 +108,26 @@ def test_requests_to_the_bucket_are_counted_with_its_refusals(make_daemon, tmp_p
     assert openmetrics.value(metrics_of(d), "pipelined_store_calls", operation="put", result="refused") == 1
     assert d.stop() == 0
     mock.close()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "gives back"])
+def test_attempts_that_were_lost_with_their_worker_count(make_daemon, tmp_path, ending):
+    """As the job's own figures do: one lost attempt, and the GPU time that it held."""
+    d = make_daemon("--gpus", "1", sandbox="none").start()
+    p = d.default.repo("in")
+    p.stages(sh("s", f"if mkdir {tmp_path}/began 2>/dev/null; then sleep 600; fi", gpu={"count": 1, "required": True}))
+    run = p.commit("in", {"f": "1"})["run"]
+    wait_until((tmp_path / "began").exists, "the command to run")
+    os.kill(*workers_of(d), ending)
+    assert p.wait(run)["state"] == "success"
+    gpu, m = d.get(f"/jobs/default/s/{run}")["gpu"], metrics_of(d)
+    for state, n in (("lost", 1), ("success", 1), ("retry", 0), ("failed", 0)):
+        assert openmetrics.value(m, "pipelined_datums_ended", state=state) == n, state
+        assert openmetrics.value(m, "pipelined_stage_datums_ended", project="default", stage="s", state=state) == n, state
+    seconds = {use: openmetrics.value(m, "pipelined_gpu_seconds", use=use) for use in ("held", "computing", "lost")}
+    expected = {"held": gpu["held_ms"], "computing": gpu["held_ms"] - gpu["waiting_ms"] - gpu["lost_ms"], "lost": gpu["lost_ms"]}
+    assert seconds == {use: pytest.approx(ms / 1000) for use, ms in expected.items()} and gpu["lost_ms"] > 0
+    assert openmetrics.value(m, "pipelined_stage_gpu_seconds", project="default", stage="s") == pytest.approx(gpu["held_ms"] / 1000)
 
 
 def test_no_label_is_of_a_datum_a_run_or_a_user(daemon):
