@@ -121,8 +121,13 @@ static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct 
     list = json_array();
     source.pod = json_string_value(json_object_get(outcome, "pod"));
     json_object_set_new(outcome, "state", json_string(a->lease.lost ? "lost" : "failed"));
-    if (!a->lease.lost)
+    if (!a->lease.lost) {
+        json_t *ms = json_object_get(outcome, "ms");
+
+        /* the command ended the worker, so it ran; for how long it had waited before that is not known */
+        json_object_set(ms, "compute", json_object_get(ms, "held"));
         pl_totals_add(&j->totals, outcome);
+    }
     pl_engine_count_attempts(j, &before, a->lease.lost ? PL_ATTEMPT_LOST : end, a->lease.count);
     for (size_t i = 0; i < a->lease.n_rows; i++) {
         for (uint32_t row = a->lease.rows[i].lo; row < a->lease.rows[i].hi && *kept < PL_JOB_ATTEMPTS_KEPT; row++) {

@@ -2,6 +2,7 @@
 control plane; the faults are the simulated kubelet's."""
 import containers
 import nodes
+import openmetrics
 import pytest
 from kubelet import phase, state
 from test_demo import AGENT, COMMANDS, IMAGES, kit, world  # noqa: F401  a fixture
@@ -212,3 +213,23 @@ def test_an_attempt_says_which_image_its_command_ran_in(world, gate):  # noqa: F
         attempt, = one.kubelet.until(lambda: [row for row in one.daemon.default.datums(stage, run) if "image_id" in row], "the image is known")  # noqa: B023
         assert attempt["image_id"] == f"simulated@{COMMANDS}" and name.split("-")[-2] == str(attempt["worker"] & 0xFFFFFFFF), (name, attempt)
         assert f"image  simulated@{COMMANDS}\n" in one.daemon.ctl("inspect", "datum", stage, attempt["id"]).out
+
+
+def test_an_attempt_that_ended_with_its_pod_by_its_own_fault_has_computed(world, gate):  # noqa: F811
+    """Nobody reports its times. They are those of its command, no wait for data, and its GPU's time is counted."""
+    one = world([nodes.gpu("g")])
+    run = begin(one, "st", hold(gate), gpu={"count": 1, "required": True}, **ONCE)
+    gate.arrived()
+    name, = names(one, "st")
+    one.kubelet.evict(name, "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")
+    assert one.daemon.wait(run)["state"] == "failure", one.tell()
+    attempt, = one.daemon.default.datums("st", run)
+    assert (attempt["state"], attempt["pod"], attempt["node"], attempt["gpus"]) == ("failed", name, "g", 1), attempt
+    assert attempt["reason"].startswith("Evicted: Pod ephemeral local storage usage exceeds") and attempt["fence"] > 0
+    assert attempt["ms"]["compute"] == attempt["ms"]["held"] > 0, attempt
+    job = one.daemon.get(f"/jobs/default/st/{run}")
+    assert (job["gpu"]["held_ms"], job["gpu"]["waiting_ms"], job["gpu"]["lost_ms"]) == (attempt["ms"]["held"], 0, 0), job["gpu"]
+    metrics = openmetrics.read(one.daemon.http("GET", "/metrics", raw=True).decode())
+    assert openmetrics.value(metrics, "pipelined_datums_ended", state="failed") == 1
+    assert openmetrics.value(metrics, "pipelined_datum_phase_seconds", phase="compute") == pytest.approx(attempt["ms"]["held"] / 1000)
+    assert openmetrics.value(metrics, "pipelined_gpu_seconds", use="computing") == pytest.approx(attempt["ms"]["held"] / 1000)
