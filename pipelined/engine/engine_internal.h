@@ -560,8 +560,10 @@ void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached,
 void pl_worker_record_finish(struct pl_engine *e, uint64_t worker);
 /* The job has ended: writes the rows of the workers that serve it. */
 void pl_worker_records_job_over(struct pl_ejob *j);
-/* Everything is restored: workers without a task serve the first unfinished job of their stage version. */
-void pl_worker_records_restored(struct pl_engine *e);
+/* Everything is restored: workers without a task serve the first unfinished job of their stage version. Finds in the
+ * database since when workers serve their jobs, and how many tasks they had. */
+PL_MUST_CHECK
+int pl_worker_records_restored(struct pl_engine *e, struct pl_err *err);
 /* Returns the workers that serve the job now, as JobWorker of the API, at most PL_JOB_WORKERS_SHOWN. */
 json_t *pl_worker_records_json(const struct pl_ejob *j);
 void pl_worker_record_free(void *record);

@@ -737,7 +737,7 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     forget_settled(e);
-    pl_worker_records_restored(e);
+    r = r < 0 ? r : pl_worker_records_restored(e, err);
     if (r >= 0)
         /* the network setting may have changed just before the daemon ended */
         pl_engine_network_changed(e, NULL);

@@ -105,8 +105,9 @@ struct kept {
     struct pl_etried tried[PL_TRIED_RECOVERED + 1];
     struct pl_sched_range *tried_rows[PL_TRIED_RECOVERED + 1];
     size_t n_tried[PL_TRIED_RECOVERED + 1];
-    uint64_t task, fence;
+    uint64_t task, fence, worker;
     bool task_done;
+    bool timed; /* it adds the worker's time until now to the job's totals */
     int64_t job_row;
     uint32_t id, attempt;
 };
@@ -198,6 +199,7 @@ static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_
         json_pack("{s:s, s:s, s:s, s:I, s:O}", "state", "lost", "reason", "its worker was told to end", "node", p->worker->host,
                   "gpus", (json_int_t)pl_worker_record_given_back(j->engine, p->worker->id, j, num(ms, "held")), "ms", ms);
     pl_engine_count_attempts(j, &before, PL_ATTEMPT_LOST, 1);
+    k->timed = true;
     keep_attempt(j, p->worker, attempt, datum, k);
     json_decref(attempt);
 }
@@ -289,6 +291,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     *k = (struct kept){.job = pl_engine_job_ref(j), .rows = json_array(), .attempts = json_array(), .task = a->result.task};
     k->task_done = a->result.task_done;
     k->fence = a->result.fence;
+    k->worker = a->result.worker;
     k->job_row = j->row;
     k->id = j->next_result++;
     k->attempt = p->attempt;
@@ -297,6 +300,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
         counted = counted || (a->result.verdicts[i] != PL_SCHED_ROW_IGNORED && a->result.verdicts[i] != PL_SCHED_ROW_WAITING);
     }
     finish_tried(p, k);
+    k->timed |= counted;
     if (counted) /* a result that only gives datums back adds no time to the totals */
         pl_worker_record_reported(e, a->result.worker);
     if (k->task_done)
@@ -472,8 +476,11 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         if (r < 0)
             return r;
     }
-    if (final)
-        return 0;
+    if (k->timed) /* after a restart, the time of the worker's other leases counts from here */
+        r = pl_sql_exec(c, err, "UPDATE lease SET leased_us = ?1 WHERE worker = ?2 AND leased_us < ?1", "ii", pl_tx_now_us(tx),
+                        (int64_t)k->worker);
+    if (r < 0 || final)
+        return PL_MIN(r, 0);
     for (unsigned s = 0; r >= 0 && s < PL_ARRAY_SIZE(k->tried); s++)
         r = k->tried[s].rows ? pl_job_attempts_write(c, k->job_row, &k->tried[s], err) : 0;
     r = r >= 0 && json_array_size(k->rows) ? write_rows(c, k, err) : r;

@@ -219,11 +219,12 @@ void pl_worker_record_leased(struct pl_engine *e, uint64_t worker, struct pl_ejo
     struct pl_worker_record *w = record_of(e, worker);
     const int64_t ago_us = pl_clock_wall_us() - since_us;
     struct service *s = w ? serve(w, j, since_us) : NULL;
+    int64_t from_ms;
 
     if (!w)
         return;
-    if (w->held++ == 0)
-        w->since_ms = pl_clock_mono_ms() - PL_MAX(ago_us, 0) / 1000;
+    from_ms = pl_clock_mono_ms() - PL_MAX(ago_us, 0) / 1000;
+    w->since_ms = w->held++ == 0 ? from_ms : PL_MIN(w->since_ms, from_ms); /* after a restart the newest lease comes first */
     w->attached = true;
     if (s)
         s->tasks++;
@@ -344,27 +345,114 @@ void pl_worker_records_job_over(struct pl_ejob *j)
 
 /* ---- after a restart ---- */
 
-void pl_worker_records_restored(struct pl_engine *e)
+/* When the newest service ended that a worker of the engine has a row of: worker id → wall clock. */
+struct ends {
+    struct pl_map map;
+    int64_t oldest_us; /* no worker of the engine is older */
+};
+
+/* Reads the ends. Rows are written as services end, so the search stops at the first row before all workers. */
+static int read_ends(struct pl_engine *e, struct ends *ends, struct pl_err *err)
 {
-    struct pl_map first = {0}; /* stage version → its unfinished job with the lowest order */
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const struct pl_map_slot *slot;
+    int r;
+
+    ends->oldest_us = INT64_MAX;
+    for (size_t i = 0; (slot = pl_map_next(&e->records, &i));)
+        ends->oldest_us = PL_MIN(ends->oldest_us, ((const struct pl_worker_record *)slot->value)->started_us);
+    r = pl_sql_query(e->conn, err, &rows, "SELECT worker, ended_us FROM job_worker ORDER BY id DESC", "");
+    while (r >= 0 && (r = pl_sql_next(e->conn, &rows, err)) > 0 && pl_col_int(&rows, 1) >= ends->oldest_us) {
+        const uint64_t worker = (uint64_t)pl_col_int(&rows, 0);
+        int64_t *at_us;
+
+        if (!record_of(e, worker) || pl_map_get(&ends->map, &worker, sizeof worker))
+            continue;
+        at_us = malloc(sizeof *at_us);
+        if (!at_us || pl_map_put(&ends->map, &worker, sizeof worker, at_us, NULL, NULL) < 0) {
+            free(at_us);
+            return pl_err_nomem(err);
+        }
+        *at_us = pl_col_int(&rows, 1);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* Returns since when the worker has served the job, if it serves no other one longer: since its own start, or since it
+ * served another job. */
+static int64_t serves_since(const struct ends *ends, const struct pl_worker_record *w, const struct pl_ejob *j)
+{
+    const int64_t *end_us = pl_map_get(&ends->map, &w->id, sizeof w->id);
+
+    return end_us ? PL_MAX(*end_us, j->started_us) : w->started_us;
+}
+
+/* Adds the tasks that ended before the restart to the services of the job. */
+static int count_tasks(struct pl_engine *e, struct pl_ejob *j, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = LIST_EMPTY(&j->services) ? 0
+                                     : pl_sql_query(e->conn, err, &rows,
+                                                    "SELECT json_extract(detail, '$.worker') AS worker, count(DISTINCT fence)"
+                                                    " FROM attempt WHERE job = ?1 AND worker IS NOT NULL"
+                                                    " AND fence NOT IN (SELECT fence FROM lease WHERE job = ?1) GROUP BY worker",
+                                                    "i", j->row);
+
+    while (r >= 0 && !LIST_EMPTY(&j->services) && (r = pl_sql_next(e->conn, &rows, err)) > 0) {
+        struct pl_worker_record *w = record_of(e, (uint64_t)pl_col_int(&rows, 0));
+        struct service *s = w ? service_of(w, j) : NULL;
+
+        if (s)
+            s->tasks += (uint32_t)pl_col_int(&rows, 1);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* Finds for each stage version its unfinished job with the lowest order. */
+static void first_jobs(struct pl_engine *e, struct pl_map *first)
+{
     const struct pl_map_slot *slot;
 
     for (size_t i = 0; (slot = pl_map_next(&e->jobs, &i));) {
         struct pl_ejob *j = slot->value;
-        const struct pl_ejob *other = pl_map_get(&first, &j->stage->version, sizeof j->stage->version);
+        const struct pl_ejob *other = pl_map_get(first, &j->stage->version, sizeof j->stage->version);
 
         if (j->planned && (!other || j->order < other->order))
-            (void)!pl_map_put(&first, &j->stage->version, sizeof j->stage->version, j, NULL, NULL);
+            (void)!pl_map_put(first, &j->stage->version, sizeof j->stage->version, j, NULL, NULL);
     }
-    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
+}
+
+int pl_worker_records_restored(struct pl_engine *e, struct pl_err *err)
+{
+    struct pl_map first = {0}; /* stage version → its first unfinished job */
+    struct ends ends = {0};
+    const struct pl_map_slot *slot;
+    int r = read_ends(e, &ends, err);
+
+    first_jobs(e, &first);
+    for (size_t i = 0; r == 0 && (slot = pl_map_next(&e->workers, &i));) {
         const struct pl_eworker *w = slot->value;
         struct pl_worker_record *record = record_of(e, w->id);
         struct pl_ejob *j = pl_map_get(&first, &w->stage->version, sizeof w->stage->version);
+        struct service *longest = NULL, *s;
 
-        if (record && j && LIST_EMPTY(&record->services))
-            serve(record, j, PL_MAX(record->started_us, j->started_us));
+        if (!record)
+            continue;
+        LIST_FOREACH(s, &record->services, of_worker)
+        {
+            if (!longest || s->from_us < longest->from_us)
+                longest = s;
+        }
+        if (longest) /* it began with its first task of the job; the lease is that of the last one */
+            longest->from_us = PL_MIN(longest->from_us, serves_since(&ends, record, longest->job));
+        else if (j)
+            serve(record, j, serves_since(&ends, record, j));
     }
+    for (size_t i = 0; r == 0 && (slot = pl_map_next(&e->jobs, &i));)
+        r = count_tasks(e, slot->value, err);
     pl_map_finish(&first, NULL);
+    pl_map_finish(&ends.map, free);
+    return r;
 }
 
 /* ---- for the API ---- */

@@ -1,6 +1,7 @@
 """What is told of workers afterwards: which served a job, where, for how long, what was lost with them, and at what cost."""
 import os
 import signal
+import time
 
 from conftest import sh, wait_until, workers_of
 
@@ -105,6 +106,74 @@ def test_what_was_lost_before_a_restart_is_told_of_after_it(make_daemon, tmp_pat
     job, (lost, good) = recorded(daemon, run, "s")
     assert job["gpu"]["lost_ms"] == before["gpu"]["lost_ms"] and job["datums"]["lost"] == 1
     assert lost == next(w for w in before["workers"] if w["state"] == "lost") and good["state"] == "ended"
+
+
+def restarted_in_the_second_datum(make_daemon, tmp_path, datums, seconds=0):
+    """A worker of one GPU has ended the first datum, after so long at least, and runs the second one, which waits for a file: then the daemon is killed and started again."""
+    daemon = make_daemon("--gpus", "1", sandbox="none").start()
+    p = daemon.default.repo("in")
+    script = f'n=1; while ! mkdir {tmp_path}/began-$n 2>/dev/null; do n=$((n + 1)); done; if test $n -le 2; then while ! test -e {tmp_path}/go-$n; do sleep 0.05; done; fi'
+    p.stages(sh("s", script, glob="/*", workers=1, **GPU))
+    run = p.commit("in", {f"f{n:02}": f"{n}" for n in range(datums)})["run"]
+    wait_until((tmp_path / "began-1").exists, "the first command to run")
+    until = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= until, "the first datum to have taken its time")
+    (tmp_path / "go-1").touch()
+    wait_until(lambda: (tmp_path / "began-2").exists() and p.datums("s", run), "the second command to run, and the first datum to be kept")
+    first, = p.datums("s", run)
+    daemon.kill()
+    daemon.start()
+    return daemon, p, run, first
+
+
+def test_a_worker_s_time_and_tasks_begin_with_it_after_a_restart(make_daemon, tmp_path):
+    """Not with the last lease, which is all that the daemon has of it besides its start."""
+    daemon, p, run, first = restarted_in_the_second_datum(make_daemon, tmp_path, datums=2)
+    job = inspected(daemon, run, "s", lambda j: any(w["state"] == "running" for w in j["workers"]), "to have its worker")
+    worker, = job["workers"]
+    assert worker["started_us"] < first["finished_us"] - first["ms"]["held"] * 1000 and worker["tasks"] == 2, (worker, first)
+    (tmp_path / "go-2").touch()
+    assert p.wait(run)["state"] == "success"
+    job, (worker,) = recorded(daemon, run, "s", lambda workers: len(workers) == 1)
+    assert worker["started_us"] < first["finished_us"] - first["ms"]["held"] * 1000 and worker["tasks"] == 2, (worker, first)
+    assert worker["gpu_ms"] >= job["gpu"]["held_ms"] > 0, job
+
+
+def test_a_worker_that_went_on_to_another_job_serves_that_one_since_then_after_a_restart(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    p = daemon.default.repo("in")
+    p.stages(sh("s", f'n=$(cat "$PL_INPUT_IN/f"); >{tmp_path}/began-$n; while ! test -e {tmp_path}/go-$n; do sleep 0.05; done', workers=1))
+    runs = []
+    for n in ("1", "2"):
+        runs.append(p.commit("in", {"f": n})["run"])
+        wait_until((tmp_path / f"began-{n}").exists, "the command to run")
+        if n == "1":
+            (tmp_path / "go-1").touch()
+            assert p.wait(runs[0])["state"] == "success"
+    _, (before,) = recorded(daemon, runs[0], "s", lambda workers: len(workers) == 1)
+    daemon.kill()
+    daemon.start()
+    job = inspected(daemon, runs[1], "s", lambda j: any(w["state"] == "running" for w in j["workers"]), "to have its worker")
+    worker, = job["workers"]
+    assert worker["worker"] == before["worker"] and worker["started_us"] >= before["ended_us"] and worker["tasks"] == 1, (before, worker)
+    (tmp_path / "go-2").touch()
+    assert p.wait(runs[1])["state"] == "success"
+
+
+def test_the_time_of_a_reported_datum_is_not_lost_again_after_a_restart(make_daemon, tmp_path):
+    """Of so many datums the worker fetches the second one ahead: its lease is about as old as the first one's. A third one is not fetched
+    ahead, because a datum takes more than ten seconds (PL_SCHED_AIM_MS)."""
+    daemon, p, run, first = restarted_in_the_second_datum(make_daemon, tmp_path, datums=20, seconds=10.5)
+    os.kill(*workers_of(daemon), signal.SIGKILL)
+    (tmp_path / "go-2").touch()
+    assert p.wait(run)["state"] == "success"
+    datums = p.datums("s", run)
+    held = lambda attempts: [a["ms"]["held"] for a in attempts if a["ms"]]
+    losses = [a for a in datums if a["state"] == "lost"]
+    lost = max(losses, key=lambda a: a["ms"]["held"] if a["ms"] else 0)
+    assert lost["finished_us"] - lost["ms"]["held"] * 1000 >= first["finished_us"] - 2000, (first, lost)
+    gpu = daemon.get(f"/jobs/default/s/{run}")["gpu"]
+    assert gpu["lost_ms"] == sum(held(losses)) and gpu["held_ms"] == sum(held(datums)), gpu
 
 
 def test_the_workers_of_a_running_job_are_shown(make_daemon, tmp_path):
