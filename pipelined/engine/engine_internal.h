@@ -543,8 +543,9 @@ void pl_worker_record_leased(struct pl_engine *e, uint64_t worker, struct pl_ejo
 /* The worker reported results: its time until now is in the job's totals. */
 void pl_worker_record_reported(struct pl_engine *e, uint64_t worker);
 /* The worker gave back a datum whose command it had started; it was held for `ms` for that, which count as lost. Returns
- * the number of its GPUs. */
-uint32_t pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms);
+ * what is known of the attempt, as pl_worker_record_lost does; the reason is as far as it is known before the worker's
+ * end. */
+json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms);
 /* The worker holds one task less. */
 void pl_worker_record_released(struct pl_engine *e, uint64_t worker);
 /* The lease of action RETURNED or GIVE_UP ended with its worker. If it was lost, adds the time since the worker's last
@@ -553,6 +554,11 @@ void pl_worker_record_released(struct pl_engine *e, uint64_t worker);
 json_t *pl_worker_record_lost(struct pl_engine *e, const struct pl_sched_action *a, struct pl_ejob *j);
 /* Returns the name of the worker's pod; "" if it has none. */
 const char *pl_worker_record_pod(struct pl_engine *e, uint64_t worker);
+/* Writes the worker's pod and node, "pod P, node N" or "node N"; "" if they are not known. */
+#define PL_WORKER_WHERE_BYTES 224
+void pl_worker_record_where(struct pl_engine *e, uint64_t worker, char out[PL_WORKER_WHERE_BYTES]);
+/* The cluster takes the worker's pod away, which still runs. */
+void pl_worker_record_leaves(struct pl_engine *e, uint64_t worker, const char *why);
 /* The worker was told to end (told), or has ended (ended: `text` as the executor says it). Only the first reason counts. */
 void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, const char *reason);
 void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached, const char *text);
@@ -636,6 +642,8 @@ int pl_engine_log_appended(const struct pl_ejob *j, int r, struct pl_err *err);
 /* Called for an action RETURNED: if the datums were lost with their worker, adds the reason to what they have
  * printed. */
 void pl_engine_log_loss(struct pl_engine *e, const struct pl_sched_action *a);
+/* Adds the reason to what a datum has printed that its worker gave back after it had started the command. */
+void pl_engine_log_given_back(struct pl_ejob *j, uint64_t worker, uint64_t fence, size_t datum, const char *why);
 
 /* ---- worker_api.c ---- */
 /* Answers the worker's open renewal, if there is one, with the worker's ended leases, whether it should stop,

@@ -189,17 +189,16 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
 /* Records a datum that the worker gave back after it had started the command: the attempt counts as lost. */
 static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_t *row, size_t datum, struct kept *k)
 {
-    const json_t *ms = json_object_get(row, "ms");
     const struct pl_etotals before = j->totals;
-    json_t *attempt;
+    const int64_t held_ms = num(json_object_get(row, "ms"), "held");
+    json_t *attempt = held_ms > 0 ? pl_worker_record_given_back(j->engine, p->worker->id, j, held_ms) : NULL;
 
-    if (num(ms, "held") <= 0)
+    if (!attempt)
         return;
-    attempt =
-        json_pack("{s:s, s:s, s:s, s:I, s:O}", "state", "lost", "reason", "its worker was told to end", "node", p->worker->host,
-                  "gpus", (json_int_t)pl_worker_record_given_back(j->engine, p->worker->id, j, num(ms, "held")), "ms", ms);
+    json_object_set_new(attempt, "state", json_string("lost"));
     pl_engine_count_attempts(j, &before, PL_ATTEMPT_LOST, 1);
     k->timed = true;
+    pl_engine_log_given_back(j, p->worker->id, k->fence, datum, pl_json_str(attempt, "reason"));
     keep_attempt(j, p->worker, attempt, datum, k);
     json_decref(attempt);
 }

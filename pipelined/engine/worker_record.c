@@ -40,6 +40,7 @@ struct pl_worker_record {
     bool told, killed, lost; /* it was told to end; to end at once; a lease was lost with it */
     bool attached;
     char reason[PL_SCHED_MESSAGE_MAX]; /* why it was told to end; else why it ended */
+    char leaves[PL_SCHED_MESSAGE_MAX]; /* why the cluster takes its pod away, which still runs; "" = it does not */
     LIST_HEAD(, service) services;
 };
 
@@ -256,15 +257,22 @@ static void count_lost(const struct pl_worker_record *w, struct pl_ejob *j, int6
     j->totals.gpus = PL_MAX(j->totals.gpus, w->gpus);
 }
 
-uint32_t pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms)
+/* Returns what is known of an attempt that ended with its worker. */
+static json_t *outcome_of(const struct pl_worker_record *w, const char *reason, int64_t ms)
+{
+    return json_pack("{s:s, s:s, s:I, s:s*, s:I, s:{s:I}}", "reason", reason, "node", w->node, "worker", (json_int_t)w->id, "pod",
+                     *w->pod ? w->pod : NULL, "gpus", (json_int_t)w->gpus, "ms", "held", (json_int_t)ms);
+}
+
+json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms)
 {
     struct pl_worker_record *w = record_of(e, worker);
 
     if (!w)
-        return 0;
+        return NULL;
     count_lost(w, j, ms, 1);
     w->since_ms = pl_clock_mono_ms();
-    return w->gpus;
+    return outcome_of(w, w->told && *w->reason ? w->reason : *w->leaves ? w->leaves : "its worker was told to end", ms);
 }
 
 json_t *pl_worker_record_lost(struct pl_engine *e, const struct pl_sched_action *a, struct pl_ejob *j)
@@ -284,9 +292,7 @@ json_t *pl_worker_record_lost(struct pl_engine *e, const struct pl_sched_action 
     if (s && json_array_size(s->held) < HELD_MAX)
         json_array_append_new(s->held, json_pack("[I, I, I]", (json_int_t)a->lease.task, (json_int_t)a->lease.fence,
                                                  (json_int_t)a->lease.count));
-    return json_pack("{s:s, s:s, s:I, s:s*, s:I, s:{s:I}}", "reason", a->lease.message ? a->lease.message : "", "node", w->node,
-                     "worker", (json_int_t)w->id, "pod", *w->pod ? w->pod : NULL, "gpus", (json_int_t)w->gpus, "ms", "held",
-                     (json_int_t)ms);
+    return outcome_of(w, a->lease.message ? a->lease.message : "", ms);
 }
 
 const char *pl_worker_record_pod(struct pl_engine *e, uint64_t worker)
@@ -294,6 +300,23 @@ const char *pl_worker_record_pod(struct pl_engine *e, uint64_t worker)
     const struct pl_worker_record *w = record_of(e, worker);
 
     return w ? w->pod : "";
+}
+
+void pl_worker_record_where(struct pl_engine *e, uint64_t worker, char out[PL_WORKER_WHERE_BYTES])
+{
+    const struct pl_worker_record *w = record_of(e, worker);
+
+    *out = '\0';
+    if (w && *w->node)
+        snprintf(out, PL_WORKER_WHERE_BYTES, *w->pod ? "pod %s, node %s" : "%snode %s", w->pod, w->node);
+}
+
+void pl_worker_record_leaves(struct pl_engine *e, uint64_t worker, const char *why)
+{
+    struct pl_worker_record *w = record_of(e, worker);
+
+    if (w)
+        snprintf(w->leaves, sizeof w->leaves, "%s", why);
 }
 
 void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, const char *reason)
@@ -459,7 +482,7 @@ int pl_worker_records_restored(struct pl_engine *e, struct pl_err *err)
 
 static const char *state_of(const struct pl_worker_record *w)
 {
-    return w->told ? "stopping" : w->held > 0 ? "running" : w->attached ? "idle" : "starting";
+    return w->told || *w->leaves ? "stopping" : w->held > 0 ? "running" : w->attached ? "idle" : "starting";
 }
 
 json_t *pl_worker_records_json(const struct pl_ejob *j)
@@ -474,11 +497,11 @@ json_t *pl_worker_records_json(const struct pl_ejob *j)
 
         if (json_array_size(list) == PL_JOB_WORKERS_SHOWN)
             break;
-        json_array_append_new(list, json_pack("{s:I, s:s, s:s*, s:s, s:I, s:n, s:s, s:I, s:o, s:I, s:I}", "worker",
-                                              (json_int_t)w->id, "state", state_of(w), "pod", *w->pod ? w->pod : NULL, "node",
-                                              w->node, "started_us", (json_int_t)s->from_us, "ended_us", "reason",
-                                              w->told ? w->reason : "", "tasks", (json_int_t)s->tasks, "held", json_copy(s->held),
-                                              "gpus", (json_int_t)w->gpus, "gpu_ms", (json_int_t)gpu_ms_of(s, now_us)));
+        json_array_append_new(
+            list, json_pack("{s:I, s:s, s:s*, s:s, s:I, s:n, s:s, s:I, s:o, s:I, s:I}", "worker", (json_int_t)w->id, "state",
+                            state_of(w), "pod", *w->pod ? w->pod : NULL, "node", w->node, "started_us", (json_int_t)s->from_us,
+                            "ended_us", "reason", w->told ? w->reason : w->leaves, "tasks", (json_int_t)s->tasks, "held",
+                            json_copy(s->held), "gpus", (json_int_t)w->gpus, "gpu_ms", (json_int_t)gpu_ms_of(s, now_us)));
     }
     return list;
 }

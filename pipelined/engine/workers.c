@@ -286,6 +286,11 @@ static void on_waits(void *self, uint64_t id, const char *text)
     report(self, id, PL_SCHED_EV_WORKER_WAITS, text);
 }
 
+static void on_leaves(void *self, uint64_t id, const char *why)
+{
+    pl_worker_record_leaves(self, id, why);
+}
+
 static void on_needs(void *self, uint64_t id, uint64_t needs)
 {
     report_as(self, id, (struct report){.kind = PL_SCHED_EV_WORKER_NEEDS, .needs = needs}, "");
@@ -373,8 +378,8 @@ static bool has_come(void *self, uint64_t id)
 
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e)
 {
-    return (struct pl_executor_events){e,          on_started, on_exited, on_placed, on_waits, on_shape,
-                                       on_reshape, has_shape,  has_come,  on_image,  on_needs, network_off};
+    return (struct pl_executor_events){e,         on_started, on_exited, on_placed, on_waits,    on_shape, on_reshape,
+                                       has_shape, has_come,   on_image,  on_needs,  network_off, on_leaves};
 }
 
 void pl_engine_worker_spec(const struct pl_engine *e, const struct pl_eworker *w, struct pl_engine_worker_texts *texts,

@@ -117,6 +117,9 @@ struct pl_executor_events {
      * or to find their shape; for a worker, pl_worker_spec.network_off says so. NULL: no project forbids
      * it. */
     bool (*network_off)(void *self, const char *project);
+    /* Pods only: the cluster takes the worker's pod away, which still runs (preempted, drained, deleted), for
+     * this reason. Called at most once for each worker. NULL: not reported. */
+    void (*leaves)(void *self, uint64_t id, const char *why);
 };
 
 /* Result of checking whether workers of a stage could be started. Each text is "" if there is nothing to

@@ -46,3 +46,34 @@ def test_only_what_lost_workers_printed_gets_the_line(make_daemon, tmp_path):
     assert logs.pop("in=/a") == "begin 1\nend 1\n"
     text, = logs.values()
     assert re.fullmatch(r"begin 2\nworker lost: [^\n]*\nbegin 2\nend 2\n", text), text
+
+
+def test_what_a_worker_gave_back_has_the_line_and_its_finished_datums_have_not(make_daemon, tmp_path):
+    """The worker is told to end, as when its node is drained, and gives back the second datum of its task."""
+    daemon = make_daemon(sandbox="none").start()
+    script = f'n=$(cat "$PL_INPUT_IN"); echo begin $n; if test $n = 2 && mkdir {tmp_path}/ran 2>/dev/null; then sleep 600; fi; echo end $n'
+    p = daemon.default.repo("in")
+    p.stages(sh("s", script, glob="/*", workers=1))
+    run = p.commit("in", {"a": "1", "b": "2"})["run"]
+    daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
+    wait_until(lambda: "begin 2" in p.logs("s", run=run), "the second datum to print something")
+    os.kill(*workers_of(daemon), signal.SIGTERM)
+    assert daemon.wait(run)["state"] == "success"
+    datums = p.datums("s", run)
+    lost, = [d for d in datums if d["state"] == "lost"]
+    logs = {d["paths"]: p.logs("s", run=run, datum=d["id"]) for d in datums}
+    assert logs == {"in=/a": "begin 1\nend 1\n",
+                    "in=/b": f"begin 2\nworker lost: its worker was told to end (node {lost['node']})\nbegin 2\nend 2\n"}
+
+
+def test_a_lost_worker_s_line_names_its_node(make_daemon, tmp_path):
+    daemon = make_daemon(sandbox="none").start()
+    p = daemon.default.repo("in")
+    p.stages(sh("s", f"echo begin; if mkdir {tmp_path}/ran 2>/dev/null; then sleep 600; fi"))
+    run = p.commit("in", {"f": "1"})["run"]
+    daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
+    wait_until(lambda: p.logs("s", run=run) == "begin\n", "the command to print something")
+    os.kill(*workers_of(daemon), signal.SIGKILL)
+    assert daemon.wait(run)["state"] == "success"
+    lost, = [d for d in p.datums("s", run) if d["state"] == "lost"]
+    assert p.logs("s", run=run) == f"begin\nworker lost: {lost['reason']} (node {lost['node']})\nbegin\n"

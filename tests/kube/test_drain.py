@@ -1,9 +1,10 @@
 """`kubectl drain` of a node on which stages' pods run."""
+import signal
 import subprocess
 
 import control_plane
 import nodes
-from test_demo import world  # noqa: F401  a fixture
+from test_demo import kit, world  # noqa: F401  a fixture
 from test_pod_faults import ONCE, begin, gate, hold, names, succeeds  # noqa: F401  gate is a fixture
 from test_settings import owner
 
@@ -26,6 +27,37 @@ def test_a_node_with_pods_of_stages_is_drained_without_force(world, gate):  # no
     gate.open()
     succeeds(one, run)
     assert one.nodes("st") == {"a", "b"}
+
+
+def evict(one, name):
+    """As `kubectl drain` does for each pod."""
+    path = f"/api/v1/namespaces/{one.kubelet.namespace}/pods/{name}"
+    code, said = one.kubelet.plane.request("POST", f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}})
+    assert code == 201, said
+
+
+def test_the_log_of_a_datum_says_why_its_pod_gave_it_back(world, gate):  # noqa: F811
+    """The daemon knows why before the agent gives it back, and says so: in the job while the pod ends, and of the attempt and in the log afterwards."""
+    one = world([nodes.cpu("a"), nodes.cpu("b")])
+    run = begin(one, "st", f"echo begin; {hold(gate)}", **ONCE)
+    gate.arrived()
+    kit.wait_until(lambda: one.daemon.default.logs("st", run=run) == "begin\n", "what it prints arrives")
+    name, = names(one, "st")
+    agent = one.kubelet.worker_of(name).processes["agent"]
+    agent.signal(signal.SIGSTOP)  # as if it had not been told yet
+    evict(one, name)
+    workers = lambda: [w for w in one.daemon.get(f"/jobs/default/st/{run}")["workers"] if w["pod"] == name]
+    kit.wait_until(lambda: workers()[0]["state"] == "stopping", lambda: f"the pod is shown as one that ends: {workers()}")
+    worker, = workers()
+    assert worker["reason"].startswith("its pod was preempted: EvictionByEvictionAPI: "), worker
+    agent.signal(signal.SIGCONT)
+    gate.arrived()
+    gate.open()
+    succeeds(one, run)
+    lost, good = one.daemon.default.datums("st", run)
+    assert (lost["state"], lost["reason"], lost["pod"], lost["node"]) == ("lost", worker["reason"], name, worker["node"]), lost
+    assert (good["state"], good["attempt"]) == ("success", 1)
+    assert one.daemon.default.logs("st", run=run) == f"begin\nworker lost: {worker['reason']} (pod {name}, node {worker['node']})\nbegin\n"
 
 
 def test_a_pod_that_an_earlier_daemon_made_is_drained_by_force_alone(world, gate):  # noqa: F811

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* A line of the daemon: "\nworker lost: ", a reason, "\n" */
-#define LINE_MAX_BYTES 640
+/* A line of the daemon: "\nworker lost: ", a reason, a pod and a node, "\n" */
+#define LINE_MAX_BYTES 1024
 
 struct watcher {
     struct watcher *next;
@@ -627,8 +627,8 @@ static int find_lease(const struct open_log *o, uint64_t fence, struct pl_buf *r
     return r;
 }
 
-int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const char *why,
-                       struct pl_err *err)
+int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const struct pl_hash *datum,
+                       const char *why, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf found = {0};
     char text[LINE_MAX_BYTES];
@@ -643,6 +643,8 @@ int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job
         struct printed one;
 
         memcpy(&one, found.data + at, sizeof one);
+        if (datum && !pl_hash_eq(&one.datum, datum))
+            continue;
         r = add_line(l, project, o, &one, text, err);
     }
     done_with(l, o, false);

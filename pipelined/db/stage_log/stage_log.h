@@ -41,11 +41,11 @@ struct pl_stage_log_source {
 PL_MUST_CHECK
 int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_stage_log_source *source,
                          uint64_t offset, const void *bytes, size_t n, struct pl_err *err);
-/* Appends the line "worker lost: WHY" to the output of each datum that printed something under this lease, as
- * far as that output is in the newest two segments. Blocks on disk: on the pool. */
+/* Appends the line "worker lost: WHY" to what this datum (NULL: each datum) printed under this lease, as far as that
+ * output is in the newest two segments. Blocks on disk: on the pool. */
 PL_MUST_CHECK
-int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const char *why,
-                       struct pl_err *err);
+int pl_stage_logs_lost(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t fence, const struct pl_hash *datum,
+                       const char *why, struct pl_err *err);
 /* Seals the open segment of a job that has ended. Blocks. */
 PL_MUST_CHECK
 int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err);

@@ -599,6 +599,17 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
         k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
 }
 
+/* Reports once that the cluster takes the pod away, while its agent gives back what it has. */
+static void tell_leaves(struct kpod *p, const struct pl_pod_state *st)
+{
+    const struct pl_executor_events *events = &p->kube->events;
+
+    if (p->leaves || p->stop || !(st->deleted || st->disrupted) || !events->leaves)
+        return;
+    p->leaves = true;
+    events->leaves(events->self, p->id, st->disrupted && st->why[0] ? st->why : "its pod was deleted");
+}
+
 /* Reports once what an adopted pod without a node requires of a node. A pod without the annotation was made
  * by a daemon that did not write it, and is left as it is. */
 static void tell_needs(struct kpod *p)
@@ -680,6 +691,7 @@ void pl_worker_pod_tick(struct kpod *p)
     tell_place(p, &st);
     tell_needs(p);
     tell_why(p, &st);
+    tell_leaves(p, &st);
     if (st.queued)
         pl_kueue_pending_check(p);
     if (p->up) { /* from now on only updates of the pod object matter, not cluster events */

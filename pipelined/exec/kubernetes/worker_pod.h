@@ -125,8 +125,8 @@ struct kpod {
     /* `adopted`: from an earlier daemon; `seen`: found in a listing or by the watch */
     bool adopted, seen;
     /* reported to the engine: `bound`: a node accepted the pod; `up`: its containers run; `image_told`: its
-     * image */
-    bool bound, up, image_told;
+     * image; `leaves`: that the cluster takes it away */
+    bool bound, up, image_told, leaves;
     bool waited; /* the pod was adopted, and was seen without a node */
     /* which containers have ended: one bit each, in the order of the table in pod_logs.c */
     uint8_t ended;

@@ -100,7 +100,15 @@ static void lost(struct logs *t, uint64_t fence, const char *why)
 {
     struct pl_err err = {0};
 
-    assert_ok(pl_stage_logs_lost(t->l, "default", t->job, fence, why, &err), &err);
+    assert_ok(pl_stage_logs_lost(t->l, "default", t->job, fence, NULL, why, &err), &err);
+}
+
+static void gave_back(struct logs *t, uint64_t fence, uint8_t d, const char *why)
+{
+    const struct pl_hash id = datum(d);
+    struct pl_err err = {0};
+
+    assert_ok(pl_stage_logs_lost(t->l, "default", t->job, fence, &id, why, &err), &err);
 }
 
 static void seal(struct logs *t)
@@ -280,6 +288,19 @@ static void test_what_a_lost_worker_and_the_next_one_printed_is_kept_with_a_line
     append_leased(t, 9, 1, 1, 6, "end\n");
     assert_log(t, 1, "a long text of the first worker\nworker lost: its pod was preempted\nshort\nend\n");
     assert_log(t, 3, "of another task\n");
+}
+
+/* The worker reported the lease's first datum, and gave the second one back. */
+static void test_a_loss_of_one_datum_is_not_told_to_others_of_its_lease(void **state)
+{
+    struct logs *t = *state;
+
+    append_leased(t, 5, 1, 1, 0, "done\n");
+    append_leased(t, 5, 2, 1, 0, "begun\n");
+    gave_back(t, 5, 2, "its pod was preempted");
+    append_leased(t, 9, 2, 1, 0, "again\n");
+    assert_log(t, 1, "done\n");
+    assert_log(t, 2, "begun\nworker lost: its pod was preempted\nagain\n");
 }
 
 static void test_the_end_of_a_lease_is_shown_although_no_reason_came(void **state)
@@ -768,6 +789,7 @@ int main(void)
         T(test_a_piece_larger_than_a_segment_is_refused),
         T(test_a_loss_is_told_to_all_its_datums_across_a_seal),
         T(test_what_a_lost_worker_and_the_next_one_printed_is_kept_with_a_line_between),
+        T(test_a_loss_of_one_datum_is_not_told_to_others_of_its_lease),
         T(test_the_end_of_a_lease_is_shown_although_no_reason_came),
         T(test_bytes_of_an_older_lease_come_too_late),
         T(test_leases_are_told_apart_after_a_restart),
