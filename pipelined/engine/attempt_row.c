@@ -11,9 +11,10 @@ json_t *pl_attempt_row_make(const struct pl_ejob *j, size_t datum, const struct 
 
     pl_plan_datum_id(j->plan, datum, &id);
     pl_plan_datum_text(j->plan, datum, text, sizeof text);
-    return json_pack("{s:s, s:s, s:I, s:I, s:O, s:I, s:s*}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
+    return json_pack("{s:s, s:s, s:I, s:I, s:O, s:I, s:s*, s:o*}", "datum", pl_hash_hex(&id, hex), "paths", text, "attempt",
                      (json_int_t)source->attempt, "fence", (json_int_t)source->fence, "row", outcome, "worker",
-                     (json_int_t)source->worker, "pod", source->pod);
+                     (json_int_t)source->worker, "pod", source->pod, "started_us",
+                     source->started_us ? json_integer(source->started_us) : NULL);
 }
 
 static int64_t num(const json_t *o, const char *key)
@@ -25,11 +26,12 @@ int pl_attempt_row_write(struct pl_conn *c, int64_t job, const json_t *a, int64_
 {
     const json_t *row = json_object_get(a, "row");
     _cleanup_(json_decrefp) json_t *detail =
-        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*}", "paths", json_object_get(a, "paths"), "ms",
-                  json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage", json_object_get(row, "rusage"),
-                  "gpu", json_object_get(row, "gpu"), "gpus", json_object_get(row, "gpus"), "node", json_object_get(row, "node"),
-                  "recovered", json_object_get(row, "recovered"), "worker", json_object_get(a, "worker"), "pod",
-                  json_object_get(a, "pod"), "image_id", json_object_get(a, "image_id"));
+        json_pack("{s:O, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*}", "paths", json_object_get(a, "paths"),
+                  "ms", json_object_get(row, "ms"), "bytes", json_object_get(row, "bytes"), "rusage",
+                  json_object_get(row, "rusage"), "gpu", json_object_get(row, "gpu"), "gpus", json_object_get(row, "gpus"),
+                  "node", json_object_get(row, "node"), "recovered", json_object_get(row, "recovered"), "worker",
+                  json_object_get(a, "worker"), "pod", json_object_get(a, "pod"), "image_id", json_object_get(a, "image_id"),
+                  "started_us", json_object_get(a, "started_us"));
     _cleanup_free_ char *text = detail ? pl_json_text(detail, JSON_COMPACT) : NULL;
     const char *state = pl_json_str(row, "state");
     const bool lost = pl_streq(state, "lost"), unnamed = !lost && json_object_get(a, "pod") && !json_object_get(a, "image_id");

@@ -484,10 +484,11 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
 struct pl_attempt_source {
     uint32_t attempt;
     uint64_t fence, worker;
-    const char *pod; /* name of the worker's pod, "" = not known (any more); NULL = the worker was no pod */
+    const char *pod;    /* name of the worker's pod, "" = not known (any more); NULL = the worker was no pod */
+    int64_t started_us; /* wall clock; since when the worker was held for it; 0 = not known, or never */
 };
 /* Makes the row of an attempt at datum number `datum` of the plan: {"datum", "paths", "attempt", "fence", "row": the
- * outcome as the worker sends it, "worker", "pod"?}, a new reference, to which the caller may add "image_id". */
+ * outcome as the worker sends it, "worker", "pod"?, "started_us"?}, a new reference, to which the caller may add "image_id". */
 json_t *pl_attempt_row_make(const struct pl_ejob *j, size_t datum, const struct pl_attempt_source *source, json_t *outcome);
 /* Writes the row. Call it within a transaction. */
 PL_MUST_CHECK

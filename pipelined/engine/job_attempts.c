@@ -4,6 +4,7 @@
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
 #include <inttypes.h>
@@ -120,6 +121,7 @@ static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct 
         return NULL;
     list = json_array();
     source.pod = json_string_value(json_object_get(outcome, "pod"));
+    source.started_us = pl_clock_wall_us() - json_integer_value(json_object_get(json_object_get(outcome, "ms"), "held")) * 1000;
     json_object_set_new(outcome, "state", json_string(a->lease.lost ? "lost" : "failed"));
     if (!a->lease.lost) {
         json_t *ms = json_object_get(outcome, "ms");
@@ -136,6 +138,7 @@ static json_t *attempts_of(struct pl_engine *e, struct pl_ejob *j, const struct 
                 json_t *rest = json_copy(outcome);
 
                 json_object_del(rest, "ms");
+                source.started_us = 0;
                 json_decref(outcome);
                 outcome = rest;
             }

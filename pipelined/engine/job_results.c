@@ -107,7 +107,8 @@ struct kept {
     size_t n_tried[PL_TRIED_RECOVERED + 1];
     uint64_t task, fence, worker;
     bool task_done;
-    bool timed; /* it adds the worker's time until now to the job's totals */
+    bool timed;    /* it adds the worker's time until now to the job's totals */
+    int64_t at_us; /* wall clock; since when the worker was held for the next datum of the RESULT */
     int64_t job_row;
     uint32_t id, attempt;
 };
@@ -142,16 +143,23 @@ static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *at
         w->unnamed_since = j->row;
 }
 
+static int64_t held_us(const json_t *row)
+{
+    return num(json_object_get(row, "ms"), "held") * 1000;
+}
+
 static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, size_t datum, struct kept *k)
 {
     const struct pl_attempt_source source = {.attempt = k->attempt,
                                              .fence = k->fence,
                                              .worker = w->id,
+                                             .started_us = k->at_us,
                                              .pod = w->pod == PL_NO_POD ? NULL : pl_worker_record_pod(j->engine, w->id)};
     const char *state = pl_json_str(row, "state");
     uint32_t *kept = pl_streq(state, "failed") ? &j->failed_kept : pl_streq(state, "lost") ? &j->lost_kept : &j->good_kept;
     json_t *attempt;
 
+    k->at_us += held_us(row);
     if (*kept >= PL_JOB_ATTEMPTS_KEPT)
         return;
     ++*kept;
@@ -190,7 +198,7 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
 static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_t *row, size_t datum, struct kept *k)
 {
     const struct pl_etotals before = j->totals;
-    const int64_t held_ms = num(json_object_get(row, "ms"), "held");
+    const int64_t held_ms = held_us(row) / 1000;
     json_t *attempt = held_ms > 0 ? pl_worker_record_given_back(j->engine, p->worker->id, j, held_ms) : NULL;
 
     if (!attempt)
@@ -294,6 +302,9 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     k->job_row = j->row;
     k->id = j->next_result++;
     k->attempt = p->attempt;
+    k->at_us = pl_clock_wall_us();
+    for (size_t i = 0; i < a->result.n; i++) /* a worker is held for one datum after the other */
+        k->at_us -= a->result.verdicts[i] == PL_SCHED_ROW_IGNORED ? 0 : held_us(json_array_get(p->row_list, i));
     for (size_t i = 0; i < a->result.n; i++) {
         keep_row(j, p, json_array_get(p->row_list, i), a->result.verdicts[i], k);
         counted = counted || (a->result.verdicts[i] != PL_SCHED_ROW_IGNORED && a->result.verdicts[i] != PL_SCHED_ROW_WAITING);

@@ -415,6 +415,7 @@ static json_t *attempt_json(const struct pl_rows *rows, bool whole)
 {
     struct pl_hash datum = pl_col_hash(rows, 0);
     json_t *detail = pl_col_json(rows, 8), *out;
+    json_int_t gpus;
 
     out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I, s:I}", "id", pl_api_hash_json(&datum), "attempt",
                     (json_int_t)pl_col_int(rows, 1), "state", pl_col_text(rows, 2), "exit_code", (json_int_t)pl_col_int(rows, 3),
@@ -422,6 +423,10 @@ static json_t *attempt_json(const struct pl_rows *rows, bool whole)
                     (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9),
                     "fence", (json_int_t)pl_col_int(rows, 11));
     json_object_update_missing(out, detail);
+    gpus = json_integer_value(json_object_get(detail, "gpus"));
+    if (gpus > 0)
+        json_object_set_new(out, "gpu_ms",
+                            json_integer(gpus * json_integer_value(json_object_get(json_object_get(detail, "ms"), "held"))));
     json_decref(detail);
     if (whole) {
         const char *tail = pl_col_text(rows, 10);
@@ -699,8 +704,8 @@ static const struct pl_api_schema schemas[] = {
     {"Stopped", "stopped:string run:string?"},
     {"Attempt",
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
-     " finished_us:integer fence:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? "
-     "worker:integer? pod:string? "
+     " started_us:integer? finished_us:integer fence:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? "
+     "gpus:integer? gpu_ms:integer? node:string? worker:integer? pod:string? "
      "image_id:string? tail:string? tail_line:integer?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
