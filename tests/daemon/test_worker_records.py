@@ -1,6 +1,9 @@
 """What is told of workers afterwards: which served a job, where, for how long, what was lost with them, and at what cost."""
+import contextlib
 import os
+import re
 import signal
+import sqlite3
 import time
 
 from conftest import sh, wait_until, workers_of
@@ -76,6 +79,61 @@ def test_a_command_that_was_stopped_with_its_worker_is_a_lost_attempt(make_daemo
     assert job["gpu"]["held_ms"] == first["ms"]["held"] + second["ms"]["held"]
 
 
+WORKERS = """
+workers (2 lost):
+WORKER  POD        NODE   STATE  BEGAN                TOOK   TASKS  GPUS HELD  REASON
+2       train-2-1  spot1  lost   2026-01-02 03:04:05  1m40s  1      2 × 1m30s  its pod was preempted: PreemptionByScheduler: for a more important pod
+5       train-5-1  spot2  lost   2026-01-02 03:06:00  30s    1      2 × 25s    its node was lost: it stopped responding
+8       train-8-1  big    ended  2026-01-02 03:06:40  2m     3      2 × 1m55s  the job ended
+"""
+ATTEMPTS = """
+TRY  STATE    EXIT  BEGAN                TOOK   NODE   POD        REASON
+1    lost           2026-01-02 03:04:20  1m25s  spot1  train-2-1  its pod was preempted: PreemptionByScheduler: for a more important pod
+1    lost           2026-01-02 03:06:10  20s    spot2  train-5-1  its worker ended: its node was lost: it stopped responding
+1    success  0     2026-01-02 03:06:50  1m40s  big    train-8-1
+"""
+
+
+def test_the_text_that_says_why_a_job_took_long(make_daemon, tmp_path):
+    """With records of pods of a cluster, put into the database in place of those of this machine's worker."""
+    daemon = make_daemon(sandbox="none").start()
+    p = daemon.default.repo("in")
+    p.stages(sh("s", "true"))
+    run = p.run("in", {"f": b"1"})["id"]
+    recorded(daemon, run, "s", lambda workers: len(workers) == 1)
+    datum = p.datums("s", run)[0]["id"]
+    daemon.kill()
+    at = lambda clock: 1767323045000000 + 1000000 * (60 * int(clock[:2]) + int(clock[3:]) - 245)  # 03:MM:SS on 2026-01-02
+    with contextlib.closing(sqlite3.connect(f"{daemon.dir}/pipelined.db", isolation_level=None)) as db:
+        job, = db.execute("SELECT id FROM job").fetchone()
+        db.execute("DELETE FROM job_worker")
+        db.execute("DELETE FROM attempt")
+        for worker, lost, pod, node, began, ended, tasks, gpu_s, reason in (
+                (2, 1, "train-2-1", "spot1", "04:05", "05:45", 1, 180, "its pod was preempted: PreemptionByScheduler: for a more important pod"),
+                (5, 1, "train-5-1", "spot2", "06:00", "06:30", 1, 50, "its node was lost: it stopped responding"),
+                (8, 0, "train-8-1", "big", "06:40", "08:40", 3, 230, "the job ended")):
+            db.execute("INSERT INTO job_worker(job, worker, lost, pod, node, started_us, ended_us, tasks, gpus, gpu_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 2, ?, ?)",
+                       (job, worker, lost, pod, node, at(began), at(ended), tasks, gpu_s * 1000, reason))
+        for fence, state, began, ended, ms, node, pod, reason in (
+                (3, "lost", "04:20", "05:45", '{"held":85000}', "spot1", "train-2-1", "its pod was preempted: PreemptionByScheduler: for a more important pod"),
+                (6, "lost", "06:10", "06:30", '{"held":20000}', "spot2", "train-5-1", "its worker ended: its node was lost: it stopped responding"),
+                (9, "success", "06:50", "08:30", '{"held":110000,"compute":100000}', "big", "train-8-1", "")):
+            detail = f'{{"paths":"in=/","ms":{ms},"gpus":2,"node":"{node}","pod":"{pod}","worker":{fence - 1},"started_us":{at(began)}}}'
+            db.execute("INSERT INTO attempt(job, datum, attempt, fence, state, exit_code, reason, detail, finished_us) VALUES (?, ?, 1, ?, ?, 0, ?, ?, ?)",
+                       (job, bytes.fromhex(datum), fence, state, reason, detail, at(ended)))
+    daemon.start()
+    utc = {"TZ": "UTC"}
+    shown = daemon.ctl("inspect", "job", "s", env=utc).out
+    assert shown[shown.index("\nworkers"):] == WORKERS, shown
+    shown = daemon.ctl("inspect", "datum", "s", datum, env=utc).out
+    assert shown.startswith(f"datum  {datum}\npaths  in=/\n{ATTEMPTS}"), shown
+    listed = [line.split() for line in daemon.ctl("list", "datum", "s").out.splitlines()]
+    assert [line[:6] for line in listed] == [["DATUM", "TRY", "STATE", "EXIT", "PATHS", "TOOK"], [datum[:8], "1", "lost", "in=/", "1m25s", "spot1"],
+                                             [datum[:8], "1", "lost", "in=/", "20s", "spot2"], [datum[:8], "1", "success", "0", "in=/", "1m40s"]]
+    lost, _, good = p.datums("s", run)
+    assert (lost["gpu_ms"], good["gpu_ms"]) == (170000, 220000)
+
+
 def test_one_command_says_why_a_job_took_long(make_daemon, tmp_path):
     daemon = make_daemon("--gpus", "1", sandbox="none").start()
     p = daemon.default.repo("in")
@@ -83,7 +141,12 @@ def test_one_command_says_why_a_job_took_long(make_daemon, tmp_path):
     run = lose_one(daemon, p, tmp_path)
     recorded(daemon, run, "s")
     shown = daemon.ctl("inspect", "job", "s").out
-    assert "workers (1 lost)" in shown and "killed by signal 9" in shown and "1 × " in shown and "lost with workers" in shown, shown
+    line = re.search(r"^lost  +(.*)$", shown, re.M).group(1)
+    assert re.fullmatch(r"1 attempt with 1 worker: held [0-9.hms]+, GPU held [0-9.hms]+", line), shown
+    words = [re.split("  +", re.sub(r"[0-9.]+m?s\b", "T", line.strip())) for line in shown.split("\nworkers (1 lost):\n")[1].strip().splitlines()]
+    assert words[0] == ["WORKER", "NODE", "STATE", "BEGAN", "TOOK", "TASKS", "GPUS HELD", "REASON"], shown
+    assert [(w[2], *w[4:]) for w in words[1:]] == [("lost", "T", "1", "1 × T", "killed by signal 9"), ("ended", "T", "1", "1 × T", "the job ended")], shown
+    assert "lost with workers" in shown, shown
     assert "lost" in daemon.ctl("list", "datum", "s", "--state", "lost").out
     datum = p.datums("s", run)[0]["id"]
     assert "its worker ended: killed by signal 9" in daemon.ctl("inspect", "datum", "s", datum).out

@@ -106,6 +106,25 @@ static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_T
         snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ", at most %s of memory", pl_size_text((uint64_t)peak_bytes, peak));
 }
 
+/* Writes what was lost with workers, and what it cost; "" if nothing was. */
+static void show_lost(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_int_t attempts = json_integer_value(value), workers = pl_show_int_at(item, "workers_lost"),
+                     gpu_ms = pl_show_int_at(item, "gpu.lost_ms");
+    char took[32];
+    int n;
+
+    *out = '\0';
+    if (attempts == 0)
+        return;
+    n = snprintf(out, PL_SHOW_TEXT_MAX, "%lld attempt%s", (long long)attempts, attempts == 1 ? "" : "s");
+    if (workers > 0)
+        n += snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, " with %lld worker%s", (long long)workers, workers == 1 ? "" : "s");
+    n += snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ": held %s", pl_duration_text(pl_show_int_at(item, "ms.lost"), took));
+    if (gpu_ms > 0)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ", GPU held %s", pl_duration_text(gpu_ms, took));
+}
+
 /* Writes the highest peak memory of a single command; "" if no command ran. */
 static void show_memory(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
@@ -151,7 +170,30 @@ static void show_span(const json_t *value, const json_t *item, char out[PL_SHOW_
     pl_duration_text(((until_us ? until_us : pl_clock_wall_us()) - pl_show_int_at(item, "started_us")) / 1000, out);
 }
 
-/* Prints the workers that serve or served the job: those that do now, then those that were lost, then others. */
+/* True if an item of the list has a text that is not empty, or a number above 0, at `key`. */
+static bool any_has(const json_t *list, const char *key)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        if (*pl_show_text_at(one, key) || pl_show_int_at(one, key) > 0)
+            return true;
+    }
+    return false;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const json_int_t x = pl_show_int_at(*(const json_t *const *)a, "started_us"),
+                     y = pl_show_int_at(*(const json_t *const *)b, "started_us");
+
+    return (x > y) - (x < y);
+}
+
+/* Prints the workers that serve or served the job in the order of their start. If there are too many, those are left out
+ * that come last in the reply: it has those that serve the job now, then those that were lost, then others. */
 static int print_workers(const json_t *job, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"WORKER", "worker", NULL},
@@ -165,20 +207,24 @@ static int print_workers(const json_t *job, struct pl_err *err)
                                                {"REASON", "reason", NULL}};
     const json_t *all = pl_show_at(job, "workers");
     _cleanup_(json_decrefp) json_t *some = json_array();
-    const size_t n = json_array_size(all);
+    const size_t n = json_array_size(all), n_printed = PL_MIN(n, (size_t)WORKERS_PRINTED);
+    const json_t *order[WORKERS_PRINTED];
     struct pl_column shown[PL_ARRAY_SIZE(columns)];
     size_t n_shown = 0;
-    bool gpus = false;
+    bool gpus, pods;
     int r;
 
-    for (size_t i = 0; i < n && i < WORKERS_PRINTED; i++) {
-        gpus = gpus || pl_show_int_at(json_array_get(all, i), "gpus") > 0;
-        json_array_append(some, json_array_get(all, i));
-    }
+    for (size_t i = 0; i < n_printed; i++)
+        order[i] = json_array_get(all, i);
     if (n == 0)
         return 0;
+    qsort(order, n_printed, sizeof *order, by_start);
+    for (size_t i = 0; i < n_printed; i++)
+        json_array_append(some, (json_t *)(uintptr_t)order[i]);
+    gpus = any_has(some, "gpus");
+    pods = any_has(some, "pod");
     for (size_t i = 0; i < PL_ARRAY_SIZE(columns); i++)
-        if (gpus || columns[i].text != show_gpu_ms)
+        if ((gpus || columns[i].text != show_gpu_ms) && (pods || strcmp(columns[i].key, "pod") != 0))
             shown[n_shown++] = columns[i];
     printf("\nworkers (%lld lost):\n", (long long)pl_show_int_at(job, "workers_lost"));
     r = pl_show_table(some, shown, n_shown, true, err);
@@ -197,6 +243,7 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"reason", "reason", NULL},
                                              {"warnings", "warnings", NULL},
                                              {"datums", "datums", pl_show_datums},
+                                             {"lost", "datums.lost", show_lost},
                                              {"inputs", "inputs", show_inputs},
                                              {"output", "output", NULL},
                                              {"on", "device", NULL},
@@ -253,9 +300,15 @@ static void show_end(const json_t *value, const json_t *item, char out[PL_SHOW_T
         snprintf(out, PL_SHOW_TEXT_MAX, "%lld", (long long)pl_show_int_at(item, "exit_code"));
 }
 
+/* Writes how long the command ran; for a lost attempt, which nobody reported, how long the worker was held for it. */
+static void show_ran(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    pl_show_ms(value ? value : pl_show_at(item, "ms.held"), item, out);
+}
+
 static const struct pl_column attempt_columns[] = {{"DATUM", "id", pl_show_id}, {"TRY", "attempt", NULL},
                                                    {"STATE", "state", NULL},    {"EXIT", "", show_end},
-                                                   {"PATHS", "paths", NULL},    {"TOOK", "ms.compute", pl_show_ms},
+                                                   {"PATHS", "paths", NULL},    {"TOOK", "ms.compute", show_ran},
                                                    {"NODE", "node", NULL},      {"REASON", "reason", NULL}};
 
 static int list_datum(struct pl_cli *c, struct pl_err *err)
@@ -270,7 +323,23 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : add_query(&url, "state", pl_cli_value(c, "state"), err);
     return r < 0 ? r
                  : pl_show_list(c, pl_buf_str(&url), "datums", attempt_columns, PL_ARRAY_SIZE(attempt_columns), limit,
-                                "no datum was run in this job", err);
+                                "no attempt at a datum of this job is kept", err);
+}
+
+/* Prints the attempts at one datum. */
+static int print_attempts(const json_t *attempts, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {
+        {"TRY", "attempt", NULL},         {"STATE", "state", NULL}, {"EXIT", "", show_end}, {"BEGAN", "started_us", pl_show_time},
+        {"TOOK", "ms.compute", show_ran}, {"NODE", "node", NULL},   {"POD", "pod", NULL},   {"REASON", "reason", NULL}};
+    struct pl_column shown[PL_ARRAY_SIZE(columns)];
+    const bool pods = any_has(attempts, "pod");
+    size_t n = 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(columns); i++)
+        if (pods || strcmp(columns[i].key, "pod") != 0)
+            shown[n++] = columns[i];
+    return pl_show_table(attempts, shown, n, true, err);
 }
 
 /* Prints how long an attempt took and how much it used its GPUs. */
@@ -303,7 +372,8 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     attempts = json_object_get(datum, "attempts");
     last = json_array_get(attempts, json_array_size(attempts) - 1);
     printf("datum  %s\n", pl_show_text_at(datum, "id"));
-    r = pl_show_table(attempts, attempt_columns + 1, PL_ARRAY_SIZE(attempt_columns) - 1, true, err);
+    pl_show_print(stdout, "paths  %s\n\n", pl_show_text_at(last, "paths"));
+    r = print_attempts(attempts, err);
     if (r == 0)
         print_times(last);
     if (r == 0 && *pl_show_text_at(last, "image_id"))
