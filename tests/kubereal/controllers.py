@@ -2,10 +2,12 @@
 certificate; a StatefulSet of one has its claim, its volume and its pod, which is made anew when the template has changed."""
 import copy
 import hashlib
+import http.client
 import json
 import queue
 import ssl
 import threading
+import time
 import traceback
 import urllib.error
 import urllib.request
@@ -14,6 +16,7 @@ import control_plane
 import services
 
 SETS = "/apis/apps/v1/statefulsets"
+RETRY_S = 0.1
 
 
 class Controllers:
@@ -44,8 +47,8 @@ class Controllers:
                         self.changed.put((event["type"], event["object"]))
             except urllib.error.HTTPError:
                 continue
-            except OSError:
-                return  # the API server has ended, and with it the cluster
+            except (OSError, ValueError, http.client.HTTPException):  # the API server has ended, in the midst of a line: for a while, or with the cluster and this process
+                time.sleep(RETRY_S)
 
     def run(self):
         does = {"Namespace": self.on_namespace, "Service": self.services.on_service, "Pod": self.on_pod, "StatefulSet": self.on_set}
@@ -56,6 +59,9 @@ class Controllers:
                     does[one["kind"]](one)
                 elif one["kind"] == "StatefulSet":
                     self.cluster.request("DELETE", f"/api/v1/namespaces/{one['metadata']['namespace']}/pods/{one['metadata']['name']}-0")
+            except (OSError, http.client.HTTPException):  # no API server: again
+                self.changed.put((what, one))
+                time.sleep(RETRY_S)
             except Exception as failure:  # pylint: disable=broad-except  # World.tell says it
                 self.failure = "".join(traceback.format_exception(failure))
                 return

@@ -102,7 +102,7 @@ class Node(control_plane.ControlPlane):
     def __init__(self, folder):
         super().__init__(folder)
         self.kubelet_port = control_plane.servers.free_port()
-        self.kubelet = self.containerd = self.controllers = None
+        self.kubelet = self.containerd = self.controllers = self.api_server = None
 
     def start(self):
         super().start()
@@ -157,6 +157,18 @@ class Node(control_plane.ControlPlane):
         self.kubelet.kill()
         self.kubelet.wait()
         self.processes.remove(self.kubelet)
+
+    def kill_api_server(self):
+        """Nobody listens on its port until start_api_server. Its words follow those of setpriv."""
+        self.api_server, = (one for one in self.processes if pathlib.Path(one.args[3]).name == "kube-apiserver")
+        self.api_server.kill()
+        self.api_server.wait()
+        self.processes.remove(self.api_server)
+
+    def start_api_server(self):
+        """The same again; returns once it answers."""
+        self.spawn(*self.api_server.args[3:])
+        self.until("answer", super().is_ready)
 
 
 def main():

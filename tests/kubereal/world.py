@@ -141,6 +141,9 @@ class World:
     def let_go(self, stage):
         """Into /tmp of its command: the volume's folder, which the kubelet has."""
         pod, = self.pods(stage)
+        self.let_pod_go(pod)
+
+    def let_pod_go(self, pod):
         volume = self.cluster.folder / "kubelet" / "pods" / pod["metadata"]["uid"] / "volumes" / "kubernetes.io~empty-dir" / "pl" / "tmp"
         (volume / "go").touch()
 

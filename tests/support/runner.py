@@ -429,7 +429,7 @@ GROUPS = {
     "git": Group("all", "waits", 3, "build run test demo git", "real git servers: git http-backend over TLS, git daemon, sshd; and what they may do to a client", group_git),
     "s3": Group("all", "waits", 7, "build run test demo s3", "real S3 servers (radosgw, versitygw), and real S3 clients on the gateway", group_s3),
     "kube": Group("all", "waits", 7, "build run test demo kube image", "a real Kubernetes control plane with nodes that the tests play", group_kube),
-    "kube-real": Group("all", "waits", 4, "build run test demo kube kube-real image", "a real kubelet with containerd, in namespaces of its own; as root", group_kube_real),
+    "kube-real": Group("all", "waits", 6, "build run test demo kube kube-real image", "a real kubelet with containerd, in namespaces of its own; as root", group_kube_real),
     "cgroup": Group("all", "waits", 3, "build run test demo" + (" cgroup" if platform.machine() == "x86_64" else ""),
                     "limits of workers by real cgroups, in a kernel of their own (user-mode Linux); as root", group_cgroup),
     "s3-more": Group("more", "waits", 6, "build run test demo s3", "the group s3 with minio as the server", group_s3_more),
