@@ -273,6 +273,7 @@ def test_an_api_server_that_goes_and_comes_back_loses_nothing(world, before, tab
         clock = Clock()
         shown = clock.until(outage, "status says so")
         reason = outage()["reason"]
+        assert reason.count("https://") == 1, reason
         ready = world.daemon.http("GET", "/readyz", token=False, raw=True).decode()
         assert ready.startswith("ok, but workers can be neither started nor watched: not_available"), ready
         later = world.begin("starts-later", COPY)

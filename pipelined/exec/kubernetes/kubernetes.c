@@ -265,13 +265,12 @@ void pl_kube_on_room(void *self)
 static void tell_problem(struct kube *k)
 {
     const struct pl_map_slot *slot;
-    char problem[PL_POD_WHY_BYTES] = "", why[PL_POD_WHY_BYTES];
+    char why[PL_POD_WHY_BYTES];
 
     if (!k->pods_feed)
         return;
-    pl_loop_informer_problem(k->pods_feed, problem, sizeof problem);
-    snprintf(why, sizeof why, "%.200s: %.400s", pl_kube_client_name(k->client), problem);
-    for (size_t i = 0; problem[0] && (slot = pl_map_next(&k->pods, &i));) {
+    pl_kube_watch_problem(k, why);
+    for (size_t i = 0; why[0] && (slot = pl_map_next(&k->pods, &i));) {
         struct kpod *p = slot->value;
 
         if ((p->step != KPOD_MAKING && p->step != KPOD_MAKING_CLAIM) || pl_streq(why, p->why))

@@ -15,29 +15,37 @@ bool pl_kube_is_right(enum pl_kube_verdict verdict)
     return verdict == PL_KUBE_DENIED || verdict == PL_KUBE_LOGIN;
 }
 
+void pl_kube_watch_problem(const struct kube *k, char out[PL_POD_WHY_BYTES])
+{
+    const char *name = pl_kube_client_name(k->client);
+    char problem[PL_POD_WHY_BYTES] = "";
+
+    pl_loop_informer_problem(k->pods_feed, problem, sizeof problem);
+    if (*problem && strncmp(problem, name, strlen(name)) != 0)
+        snprintf(out, PL_POD_WHY_BYTES, "%.200s: %.400s", name, problem);
+    else /* the text of a lost connection names the server already */
+        snprintf(out, PL_POD_WHY_BYTES, "%s", problem);
+}
+
 /* Writes why pods can be neither made nor watched; "" if they can. Sets `*ret_right` if it is a lack of rights to
  * create pods. */
 static void reason(struct kube *k, char out[PL_POD_WHY_BYTES], bool *ret_right)
 {
-    char problem[PL_POD_WHY_BYTES] = "";
     const struct kpod *p;
 
-    *out = '\0';
     *ret_right = false;
     if (!k->cluster) {
         snprintf(out, PL_POD_WHY_BYTES, "%s", k->away);
         return;
     }
-    pl_loop_informer_problem(k->pods_feed, problem, sizeof problem);
+    pl_kube_watch_problem(k, out);
     TAILQ_FOREACH(p, &k->parked, parked_link)
     {
-        if (*problem || !pl_kube_is_right(p->parked_by))
+        if (*out || !pl_kube_is_right(p->parked_by))
             continue;
-        snprintf(problem, sizeof problem, "%s", p->why);
+        snprintf(out, PL_POD_WHY_BYTES, "%.200s: %.400s", pl_kube_client_name(k->client), p->why);
         *ret_right = true;
     }
-    if (*problem)
-        snprintf(out, PL_POD_WHY_BYTES, "%.200s: %.400s", pl_kube_client_name(k->client), problem);
 }
 
 /* Classifies the reason for those who may not read it. */

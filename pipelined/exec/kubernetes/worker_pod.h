@@ -271,6 +271,8 @@ void pl_kube_on_room(void *kube);
 /* ---- outage.c: the API server, or the right to use it, is gone ---- */
 /* Returns true if a request was refused because the account lacks a right. */
 bool pl_kube_is_right(enum pl_kube_verdict verdict);
+/* Writes why pods cannot be watched, with the name of the API server; "" if they can. There is a feed of pods. */
+void pl_kube_watch_problem(const struct kube *k, char out[PL_POD_WHY_BYTES]);
 /* Called at each timer tick: looks whether it is there, and logs a change. */
 void pl_kube_outage_look(struct kube *k);
 /* Implements pl_executor_ops.outage. */
