@@ -276,6 +276,7 @@ struct worker {
     bool asking, kill;
     bool came_up;    /* it has asked for a task: its agent and its command's container run */
     bool productive; /* it has finished a datum */
+    bool gave_back;  /* it gave back a datum without a recall, and has finished none since */
     bool retired;    /* the worker gets no more tasks, and is stopped once it holds none */
     /* time of the last change to its state; in state STOPPING the time of the last STOP_WORKER */
     int64_t since;
@@ -450,6 +451,8 @@ void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_
 void pl_sched_worker_recall(struct worker *w, enum recall recall);
 /* Called when a task was leased to the worker: the worker is busy now. */
 void pl_sched_worker_leased(struct pl_sched *s, struct worker *w);
+/* Forgets that the worker asked for a task: it gets none before it asks anew. */
+void pl_sched_worker_stop_asking(struct worker *w);
 /* Called when a task of the worker may have ended: updates the worker's state and deadline. */
 void pl_sched_worker_settle(struct pl_sched *s, struct worker *w);
 void pl_sched_worker_free(struct pl_sched *s, struct worker *w);

@@ -427,10 +427,10 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     if (!pl_datum_ranges_remove(&task->open, row->index, row->index + 1))
         s->oom = true;
     pl_sched_job_leased(s, task->job, -1);
-    /* a datum that the worker gave back without a recall waits a second, so that it is not leased and given
-     * back in a fast loop */
+    /* a worker that is told to end gives back what it has; if it does so again, the datum waits a second, so
+     * that it is not leased and given back in a fast loop */
     if (row->gave_back) {
-        row_wait(s, task, row->index, task->failures, s->now + (task->recalled ? 0 : 1000));
+        row_wait(s, task, row->index, task->failures, s->now + (task->worker->gave_back && !task->recalled ? 1000 : 0));
         return PL_SCHED_ROW_WAITING;
     }
     task->worker->productive = true;
@@ -452,14 +452,20 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
 }
 
 /* Called after a result: a worker that finished a datum may fetch ahead again, and a recalled worker that
- * only gave datums back has answered the recall. */
-static void note_recall(struct worker *w, const struct pl_sched_event *ev)
+ * only gave datums back has answered the recall. One that gave datums back on its own gets none before it asks
+ * anew: it is most likely about to end, and the request that it asked with is void. */
+static void note_given_back(struct worker *w, const struct task *task, const struct pl_sched_event *ev)
 {
     for (size_t i = 0; i < ev->result.n; i++)
         if (!ev->result.rows[i].gave_back) {
             pl_sched_worker_recall(w, NOT_RECALLED);
+            w->gave_back = false;
             return;
         }
+    if (ev->result.n > 0 && !task->recalled) {
+        w->gave_back = true;
+        pl_sched_worker_stop_asking(w);
+    }
     if (w->recall)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
@@ -490,7 +496,7 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
     a->result.task_done = task->open.count == 0;
     a->result.verdicts = verdicts;
     a->result.n = ev->result.n;
-    note_recall(w, ev);
+    note_given_back(w, task, ev);
     task->job->rows->compute_us += ev->result.compute_us;
     task->expires = s->now + s->config.lease_ms;
     pl_sched_stage_dirty(s, task->job->stage);

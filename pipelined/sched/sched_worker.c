@@ -57,7 +57,7 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
     return w;
 }
 
-static void stop_asking(struct worker *w)
+void pl_sched_worker_stop_asking(struct worker *w)
 {
     if (w->asking)
         TAILQ_REMOVE(&w->version->asking, w, asking_link);
@@ -155,7 +155,7 @@ void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const
 {
     if (w->state == WORKER_STOPPING)
         return;
-    stop_asking(w);
+    pl_sched_worker_stop_asking(w);
     while (w->n_tasks > 0)
         pl_sched_task_return(s, w->tasks[0], reason);
     pl_sched_admit_leaving(s, w);
@@ -286,7 +286,7 @@ void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
         stop_retired(s, w);
         return;
     }
-    stop_asking(w);
+    pl_sched_worker_stop_asking(w);
     if (!w->recall && !s->draining) /* while the daemon drains, datums are not leased again */
         pl_sched_worker_ask_back(s, w);
 }
@@ -314,7 +314,7 @@ void pl_sched_worker_recall(struct worker *w, enum recall recall)
 
 void pl_sched_worker_leased(struct pl_sched *s, struct worker *w)
 {
-    stop_asking(w);
+    pl_sched_worker_stop_asking(w);
     set_state(s, w, WORKER_BUSY);
     pl_sched_worker_timer(s, w);
 }
@@ -381,7 +381,7 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
         else
             pl_sched_task_return(s, w->tasks[i], NULL);
     }
-    stop_asking(w); /* an open request from before the worker attached can no longer be answered */
+    pl_sched_worker_stop_asking(w); /* an open request from before the worker attached can no longer be answered */
     if (w->up)
         pl_sched_shape_waits(s, w, NULL);
     pl_sched_shape_placed(s, w);
@@ -434,7 +434,7 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
 {
     struct version *v = w->version;
 
-    stop_asking(w);
+    pl_sched_worker_stop_asking(w);
     place_leave(s, w);
     (*state_count(w))--;
     pl_sched_admit_give(s, w);

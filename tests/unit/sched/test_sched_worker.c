@@ -177,6 +177,34 @@ static void nobody_is_asked_twice_for_what_it_has_begun(void **state)
     kit_close(&k);
 }
 
+/* A worker gives back what it has when its pod is told to end; although it asked for more before, it gets nothing.
+ * The pause is for one that does so again and again. */
+static void what_a_worker_gives_back_waits_from_the_second_time_on(void **state)
+{
+    const struct pl_sched_row back = {.index = 0, .gave_back = true};
+    struct pl_sched_action lease;
+
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 1});
+    lease = one_lease(1, 1);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker); /* ahead */
+    kit_result(&k, &lease, back);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    lease = *kit_the(&k, PL_SCHED_LEASE);
+    assert_int_equal(lease.lease.failures + lease.lease.losses, 0);
+    for (unsigned again = 0; again < 3; again++) {
+        kit_result(&k, &lease, back);
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+        assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
+        kit_wait(&k, 1000);
+        lease = *kit_the(&k, PL_SCHED_LEASE);
+    }
+    kit_result(&k, &lease, (struct pl_sched_row){.index = 0});
+    IS(k, 1, 1, PL_SCHED_FINISHING);
+    kit_close(&k);
+}
+
 static void one_row_is_not_asked_for(void **state)
 {
     uint64_t other;
@@ -726,6 +754,7 @@ int main(void)
         cmocka_unit_test(a_worker_of_short_datums_holds_three_tasks),
         cmocka_unit_test(what_stands_behind_a_long_row_goes_to_who_has_nothing),
         cmocka_unit_test(nobody_is_asked_twice_for_what_it_has_begun),
+        cmocka_unit_test(what_a_worker_gives_back_waits_from_the_second_time_on),
         cmocka_unit_test(one_row_is_not_asked_for),
         cmocka_unit_test(no_more_workers_than_datums),
         cmocka_unit_test(an_idle_worker_is_warm_for_the_next_push_and_then_ends),
