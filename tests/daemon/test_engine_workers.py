@@ -41,8 +41,9 @@ def test_a_stop_waits_until_what_a_killed_worker_left_is_removed(make_daemon, tm
     daemon.default.commit("in", {"f": "1"})
     wait_until(ready.exists, "files to lie in the work folder")
     worker, = workers_of(daemon)
+    known, = [w["id"] for w in daemon.get("/status")["live"]["workers"]]
     os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: not daemon.get("/status")["live"]["workers"], "the worker to be known as gone")
+    wait_until(lambda: known not in [w["id"] for w in daemon.get("/status")["live"]["workers"]], "the worker to be known as gone")
     assert daemon.stop() == 0
     assert not os.listdir(os.path.join(daemon.dir, "work"))
 

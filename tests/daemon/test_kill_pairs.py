@@ -86,7 +86,7 @@ def stand_again(d):
 
 
 def wait_for(d, load, pair):
-    """Until processes of both kinds are there; the kills that it took. Rows whose worker was lost wait for ten seconds and more, and so do
+    """Until processes of both kinds are there; the kills that it took. Datums that were lost again wait for ten seconds and more, and so do
     stages whose workers did not come up: a push begins anew, and so does the daemon's next life."""
     patience, kills = 0.2, 0
 

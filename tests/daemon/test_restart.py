@@ -184,10 +184,10 @@ def test_a_killed_worker_costs_no_try(make_daemon, gate):
     gate.arrived()
     pid, = workers_of(d)  # by its folder: other daemons' workers have the same numbers
     os.kill(pid, signal.SIGKILL)
-    job = d.wait_job(run, "s", lambda j: "again" in j["reason"] or "lost" in j["reason"], "to say that its worker was lost")
-    assert job["state"] == "running"
     gate.open()
     gate.arrived()
+    job = d.job(run, "s")
+    assert (job["state"], job["datums"]["lost"]) == ("running", 1), job
     gate.open()
     run = p.wait(run)
     assert (run["state"], run["job"]["s"]["datums"]["failed"]) == ("success", 0)
