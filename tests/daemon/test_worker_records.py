@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import time
 
+import pytest
 from conftest import sh, wait_until, workers_of
 
 GPU = {"gpu": {"count": 1, "required": True}}
@@ -77,6 +78,45 @@ def test_a_command_that_was_stopped_with_its_worker_is_a_lost_attempt(make_daemo
     assert first["reason"] == "its worker was told to end" and first["node"]
     assert job["datums"]["lost"] == 1 and job["gpu"]["lost_ms"] == first["ms"]["held"] > 0
     assert job["gpu"]["held_ms"] == first["ms"]["held"] + second["ms"]["held"]
+
+
+@pytest.mark.parametrize("checkpoint", [True, False], ids=["checkpoint", "log alone"])
+def test_what_is_known_of_a_lost_attempt_after_a_restart_and_a_recovery(make_daemon, tmp_path, checkpoint):
+    """A restart and a checkpoint keep all of it. The log alone keeps how many were lost, and what it cost (docs/operations.md, "not restored")."""
+    store, log = (tmp_path / "store" / name for name in ("ckpt", "log"))
+    options = ["--gpus", "1", "--store", f"file://{store.parent}"]
+    daemon = make_daemon(*options, *(["--checkpoint-every", "1"] if checkpoint else []), sandbox="none").start()
+    p = daemon.default.repo("in", "other")
+    p.stages(sh("s", f"echo begin; {once(tmp_path)}", **GPU))
+    run = p.commit("in", {"f": "1"})["run"]
+    wait_until(lambda: (tmp_path / "began").exists() and p.logs("s", run=run) == "begin\n", "the command to run")
+    os.kill(*workers_of(daemon), signal.SIGKILL)
+    assert p.wait(run)["state"] == "success"
+    job, (worker, _) = recorded(daemon, run, "s")
+    datums, printed = p.datums("s", run), p.logs("s", run=run)
+    lost, good = datums
+    assert (lost["state"], lost["reason"], lost["gpus"]) == ("lost", "its worker ended: killed by signal 9", 1)
+    assert (lost["worker"], lost["node"]) == (worker["worker"], worker["node"]) and lost["fence"] < good["fence"] and lost["worker"] < good["worker"]
+    assert worker["started_us"] < lost["started_us"] < lost["finished_us"] < good["started_us"] < good["finished_us"]
+    for one in datums:
+        assert one["node"] and one["gpu_ms"] == one["ms"]["held"] > 0, one
+    assert printed == f"begin\nworker lost: {lost['reason']} (node {lost['node']})\nbegin\n"
+    listed = daemon.ctl("list", "datum", "s", "--json").json["datums"]
+    assert [{**one, "tail": ""} for one in listed] == [{**one, "tail": ""} for one in datums]
+    assert daemon.stop() == 0
+    daemon.start()
+    assert (daemon.get(f"/jobs/default/s/{run}"), p.datums("s", run), p.logs("s", run=run)) == (job, datums, printed)
+    if checkpoint:
+        p.push("other", "x", "x")  # a checkpoint of what is logged from here on has it
+        wait_until(lambda: max(os.listdir(store)) == max(os.listdir(log)), "a checkpoint")
+    assert daemon.stop() == 0
+    anew = make_daemon(*options, name="anew", sandbox="none").start()
+    assert ("recovered from checkpoint 0 " in anew.log()) == (not checkpoint)
+    nothing = {} if checkpoint else {"workers": [], "workers_lost": 0}
+    assert anew.get(f"/jobs/default/s/{run}") == {**job, **nothing}
+    assert (anew.default.datums("s", run), anew.default.logs("s", run=run)) == ((datums, printed) if checkpoint else ([], ""))
+    shown = anew.ctl("inspect", "job", "s").out
+    assert re.search(rf"^lost +1 attempt{' with 1 worker' if checkpoint else ''}: held [0-9.ms]+, GPU held [0-9.ms]+$", shown, re.M), shown
 
 
 WORKERS = """

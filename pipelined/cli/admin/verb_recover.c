@@ -78,9 +78,10 @@ static json_t *not_there(const struct pl_recover_report *report)
 
     if (report->ckpt_seq == 0)
         snprintf(since, sizeof since,
-                 "attempts, events, metrics, logs of unfinished jobs, the audit log: there was no checkpoint");
+                 "attempts, workers and printed logs of jobs, events, metrics, the audit log: there was no checkpoint");
     else
-        snprintf(since, sizeof since, "attempts, events, metrics, logs of unfinished jobs, the audit log after checkpoint %llu",
+        snprintf(since, sizeof since,
+                 "attempts, workers and printed logs of jobs, events, metrics, the audit log after checkpoint %llu",
                  (unsigned long long)report->ckpt_seq);
     return json_pack("[s, s, s]", "open commits of repos without \"durable\": \"bucket\": put their files again",
                      "results of unfinished jobs that are newer than the checkpoint: these datums run again", since);
