@@ -26,10 +26,11 @@ struct line {
 
 struct pl_http_client {
     const struct pl_curl *curl;
-    char *shown;                           /* URL of the server, as messages show it */
-    char *base;                            /* URL prefix to which the path of a call is appended */
-    char *socket_path;                     /* path of a unix socket; NULL = use TCP */
-    const char *remedy;                    /* what to do if no server answers; borrowed */
+    char *shown;       /* URL of the server, as messages show it */
+    char *base;        /* URL prefix to which the path of a call is appended */
+    char *socket_path; /* path of a unix socket; NULL = use TCP */
+    /* what to do if no server answers, and if its name cannot be resolved; borrowed */
+    const char *remedy, *name_remedy;
     char *ca;                              /* PEM file with CA certificates; NULL = the certificates of the machine */
     bool local;                            /* the server is this machine, so no proxy is used */
     char *authorization;                   /* header "Authorization: Bearer …"; NULL = none */
@@ -113,6 +114,7 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
     if (!c)
         return pl_err_nomem(err);
     c->remedy = "start pipelined, or set --server";
+    c->name_remedy = "check the address in --server, PIPELINED_URL or the login context, and this machine's DNS";
     pthread_mutex_init(&c->lock, NULL);
     LIST_INIT(&c->interruptible);
     r = client_init(c, base_url, token, err);
@@ -137,7 +139,7 @@ int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_
 
 void pl_http_client_set_remedy(struct pl_http_client *c, const char *remedy)
 {
-    c->remedy = remedy;
+    c->remedy = c->name_remedy = remedy;
 }
 
 const char *pl_http_client_ca(const struct pl_http_client *c)
@@ -423,7 +425,7 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
     case CURLE_COULDNT_CONNECT:
         return pl_err_set(err, PL_ENET, "no server at %s: %s", shown, t->client->remedy);
     case CURLE_COULDNT_RESOLVE_HOST:
-        return pl_err_set(err, PL_ENET, "no server at %s: its name cannot be resolved: %s", shown, t->client->remedy);
+        return pl_err_set(err, PL_ENET, "no server at %s: its name cannot be resolved: %s", shown, t->client->name_remedy);
     case CURLE_PEER_FAILED_VERIFICATION:
         pl_err_set(err, PL_ETLS, "the certificate of %s is not trusted here, or is for another host", shown);
         return pl_err_hint(err, PL_ETLS, "Give the file of its CA certificate: --ca FILE, or PIPELINED_CA.");

@@ -9,7 +9,8 @@
  *
  * A status ≥ 400 becomes an error: a body {"error":{code,message,field,hint}} gives the error's fields, any other
  * body gives an error that depends on the status. If there is no server: PL_ENET, "no server at
- * http://127.0.0.1:7380: start pipelined, or set --server". Connecting takes at most 5 s; a transfer without progress
+ * http://127.0.0.1:7380: start pipelined, or set --server"; if its name cannot be resolved, the error says that, and
+ * what to check. Connecting takes at most 5 s; a transfer without progress
  * for PL_HTTP_STALL_S is PL_ETIMEOUT (heartbeats, and the 25 s of a long poll, are shorter than that).
  *
  * An https server whose certificate is not trusted is always PL_ETLS; the only remedy is to name its CA.
@@ -42,7 +43,7 @@ int pl_http_client_create(const char *base_url, const char *token, struct pl_htt
  * certificates. Call it before the first request. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_http_client_set_ca(struct pl_http_client *c, const char *file, struct pl_err *err);
-/* Sets the advice of the error "no server at …", instead of that for a user of pipelinectl. The text is borrowed
+/* Sets the advice of the errors "no server at …", instead of that for a user of pipelinectl. The text is borrowed
  * and must outlive the client. Call it before the first request. */
 void pl_http_client_set_remedy(struct pl_http_client *c, const char *remedy);
 /* Returns the path of the file that pl_http_client_set_ca has set; NULL = the machine's certificates are

@@ -355,6 +355,22 @@ static void test_nobody_there_is_said_plainly(void **state)
     close(unused);
 }
 
+/* a label of 64 bytes: refused without a request */
+#define NO_NAME "http://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid:7380"
+
+static void test_a_name_that_cannot_be_resolved_is_not_a_daemon_to_start(void **state)
+{
+    struct pl_http_client *lost;
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_int_equal(pl_http_client_create(NO_NAME, NULL, &lost, NULL), 0);
+    assert_int_equal(pl_http_client_get(lost, "/", NULL, &err), PL_ENET);
+    assert_string_equal(err.msg, "no server at " NO_NAME ": its name cannot be resolved: check the address in --server, "
+                                 "PIPELINED_URL or the login context, and this machine's DNS");
+    pl_http_client_destroy(lost);
+}
+
 static void test_a_refusal_in_the_middle_of_an_upload_is_what_is_reported(void **state)
 {
     uint64_t left;
@@ -759,6 +775,7 @@ int main(void)
         SERVED(test_errors_keep_code_message_field_and_hint),
         SERVED(test_an_answer_that_is_not_ours_becomes_the_nearest_error),
         SERVED(test_nobody_there_is_said_plainly),
+        SERVED(test_a_name_that_cannot_be_resolved_is_not_a_daemon_to_start),
         SERVED(test_a_refusal_in_the_middle_of_an_upload_is_what_is_reported),
         SERVED(test_a_call_has_a_timeout),
         SERVED(test_a_call_can_be_given_up_from_another_thread),
