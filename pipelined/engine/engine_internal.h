@@ -562,8 +562,9 @@ void pl_worker_record_where(struct pl_engine *e, uint64_t worker, char out[PL_WO
 void pl_worker_record_leaves(struct pl_engine *e, uint64_t worker, const char *why);
 /* The worker was told to end (told), or has ended (ended: `text` as the executor says it). Only the first reason counts. */
 void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, const char *reason);
-void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached, const char *text);
-/* The scheduler knows of the worker's end: logs it, writes the rows of the jobs that it served, and ends the record. */
+void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached, const struct pl_executor_end *end);
+/* The scheduler knows of the worker's end: logs it, writes the rows of the jobs that it served, and ends the record. A
+ * worker whose pod was never made is neither lost nor has it served a job. */
 void pl_worker_record_finish(struct pl_engine *e, uint64_t worker);
 /* The job has ended: writes the rows of the workers that serve it. */
 void pl_worker_records_job_over(struct pl_ejob *j);

@@ -39,6 +39,7 @@ struct pl_worker_record {
     int64_t since_ms;
     bool told, killed, lost; /* it was told to end; to end at once; a lease was lost with it */
     bool attached;
+    bool unmade;                       /* its pod was never made */
     char reason[PL_SCHED_MESSAGE_MAX]; /* why it was told to end; else why it ended */
     char leaves[PL_SCHED_MESSAGE_MAX]; /* why the cluster takes its pod away, which still runs; "" = it does not */
     LIST_HEAD(, service) services;
@@ -331,15 +332,24 @@ void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, cons
     w->killed |= kill;
 }
 
-void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached, const char *text)
+void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached, const struct pl_executor_end *end)
 {
     struct pl_worker_record *w = record_of(e, worker);
 
     if (!w)
         return;
     w->attached |= attached;
+    /* a pod that had a node, or whose agent attached, was made, though nothing is left of it */
+    w->unmade = end->exit == PL_SCHED_EXIT_UNMADE && !w->attached && !w->placed_us;
     if (!w->told)
-        snprintf(w->reason, sizeof w->reason, "%s", text);
+        snprintf(w->reason, sizeof w->reason, "%s", end->text);
+}
+
+/* Ends the record of a worker that was only written down: it served no job, so no row is written. */
+static void finish_unmade(struct pl_worker_record *w)
+{
+    pl_log_info("engine", "worker %" PRIu64 " of stage %s/%s was not started: %s", w->id, w->project, w->stage, w->reason);
+    pl_worker_record_free(w);
 }
 
 /* A worker was lost if it was not told to end, or was killed before it attached, or held datums. */
@@ -351,6 +361,10 @@ void pl_worker_record_finish(struct pl_engine *e, uint64_t worker)
 
     if (!w)
         return;
+    if (w->unmade && !w->lost) {
+        finish_unmade(w);
+        return;
+    }
     lost = w->lost || !w->told || (w->killed && !w->attached && !LIST_EMPTY(&w->services));
     pl_log_info("engine", "worker %" PRIu64 " of stage %s/%s%s%s on %s %s after %s: %s", w->id, w->project, w->stage,
                 *w->pod ? ", pod " : "", w->pod, *w->node ? w->node : "no node", lost ? "was lost" : "ended",

@@ -302,7 +302,7 @@ static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end
     struct pl_eworker *w = pl_map_remove(&e->workers, &id, sizeof id);
     struct worker_row row = {.id = (int64_t)id, .what = ROW_GONE};
 
-    pl_worker_record_ended(e, id, w && w->attached, end->text);
+    pl_worker_record_ended(e, id, w && w->attached, end);
     pl_worker_tokens_remove(e->doors, id);
     if (w && w->waiting)
         pl_http_reply_json(w->waiting, 200, json_pack("{s:b}", "end", 1));
