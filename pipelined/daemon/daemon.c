@@ -426,10 +426,10 @@ static int start_local(struct daemon *d, struct pl_err *err)
     return pl_exec_local_create(&c, &d->executor, err);
 }
 
-/* Called when the cluster has a pod that a later start of a daemon has created. */
-static void on_outlived(void *arg)
+/* Implements pl_exec_kubernetes_config.is_owner. */
+static bool is_owner(void *db, bool look)
 {
-    pl_db_check_owner_soon(((struct daemon *)arg)->db);
+    return pl_db_is_owner(db, look);
 }
 
 /* Starts the executor that runs workers as pods. The URL by which pods reach the daemon is set later, when
@@ -445,8 +445,8 @@ static int start_kubernetes(struct daemon *d, struct pl_err *err)
                                           .data_dir = d->config->data,
                                           .trusted = d->kube.trusted,
                                           .epoch = pl_db_epoch(d->db),
-                                          .outlived = on_outlived,
-                                          .outlived_arg = d,
+                                          .is_owner = is_owner,
+                                          .is_owner_arg = d->db,
                                           .events = pl_engine_executor_events(d->engine)};
     int r = pl_kube_settings_read(d->config, pl_db_store_id(d->db), &d->kube, err);
 

@@ -667,9 +667,11 @@ int pl_db_check_owner(struct pl_db *db, struct pl_err *err)
     return pl_log_watch_look(db->watch, err);
 }
 
-void pl_db_check_owner_soon(struct pl_db *db)
+bool pl_db_is_owner(struct pl_db *db, bool look)
 {
-    pl_log_watch_look_soon(db->watch);
+    if (look)
+        pl_log_watch_look_soon(db->watch);
+    return pl_log_watch_is_ours(db->watch);
 }
 
 /* Starts the trusted clock at the newest time in the database. A database from an older program, or one

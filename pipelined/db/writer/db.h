@@ -67,9 +67,10 @@ struct pl_object_store *pl_db_objects(const struct pl_db *db);
  * the log. PL_EFENCED, after fatal() was called; errors of the store. Any thread; blocks. */
 PL_MUST_CHECK
 int pl_db_check_owner(struct pl_db *db, struct pl_err *err);
-/* Makes the watch of the log check at once; it calls fatal() if another daemon has taken over. Any thread; does
- * not block. */
-void pl_db_check_owner_soon(struct pl_db *db);
+/* With `look`, makes the watch of the log check at once; it calls fatal() if another daemon has taken over. Returns
+ * true unless a check that was asked for in this way has not yet found that this daemon still owns the log. Any thread;
+ * does not block. */
+bool pl_db_is_owner(struct pl_db *db, bool look);
 /* Returns the trusted clock for deletions by age; lives as long as the db. */
 struct pl_clock_trust *pl_db_clock(struct pl_db *db);
 /* Saves the trusted time in the database so that a restart starts from it; each logged transaction does so too.

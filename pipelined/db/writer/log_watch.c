@@ -14,6 +14,7 @@ struct pl_log_watch {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* signalled on stop, and to check at once */
     bool soon;           /* under `lock`: the thread must check at once */
+    bool doubted;        /* under `lock`: no check that began since `soon` was set has succeeded */
     pthread_t thread;
     bool started;
 };
@@ -44,9 +45,19 @@ int pl_log_watch_look(struct pl_log_watch *w, struct pl_err *err)
 void pl_log_watch_look_soon(struct pl_log_watch *w)
 {
     pthread_mutex_lock(&w->lock);
-    w->soon = true;
+    w->soon = w->doubted = true;
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
+}
+
+bool pl_log_watch_is_ours(struct pl_log_watch *w)
+{
+    bool ours;
+
+    pthread_mutex_lock(&w->lock);
+    ours = !w->doubted;
+    pthread_mutex_unlock(&w->lock);
+    return ours;
 }
 
 static void *watch_main(void *arg)
@@ -59,13 +70,15 @@ static void *watch_main(void *arg)
     while (!atomic_load(&w->stopping)) {
         const int64_t due = pl_clock_mono_ms() + w->config.every_ms;
         const struct timespec until = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
+        bool ours;
 
         if (!w->soon && pthread_cond_timedwait(&w->wake, &w->lock, &until) == 0)
             continue;
         w->soon = false;
         pthread_mutex_unlock(&w->lock);
-        (void)!pl_log_watch_look(w, NULL); /* errors of the store are reported by the operations that need it */
+        ours = pl_log_watch_look(w, NULL) == 0; /* errors of the store are reported by the operations that need it */
         pthread_mutex_lock(&w->lock);
+        w->doubted = w->doubted && (!ours || w->soon);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;

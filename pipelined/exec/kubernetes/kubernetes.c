@@ -189,9 +189,18 @@ static void on_stray(struct kube *k, enum pl_kube_event e, json_t *object)
                ": it is left alone, as are all others of its kind",
                name, start, k->epoch);
         k->strays_told = true;
-        if (start > k->epoch && k->outlived)
-            k->outlived(k->outlived_arg);
+        if (start > k->epoch && k->is_owner) {
+            k->doubted = true;
+            (void)k->is_owner(k->is_owner_arg, true);
+        }
     }
+}
+
+bool pl_kube_is_owner(struct kube *k)
+{
+    if (k->doubted && k->is_owner(k->is_owner_arg, false))
+        k->doubted = false;
+    return !k->doubted;
 }
 
 /* Passes a pod's change to its worker. */
@@ -294,6 +303,8 @@ static void look(void *arg)
         pl_kube_on_changed(k);
         if (k->cluster && pl_pod_shapes_lack_class(k))
             pl_cluster_refresh_runtime_classes(k->cluster);
+        if (k->doubted && pl_kube_is_owner(k))
+            pl_worker_pods_try_all(k);
         pl_worker_pods_tick_blocked(k);
         tell_problem(k);
         pl_kube_outage_look(k);
@@ -561,8 +572,8 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .trusted = config->trusted,
                        .n_trusted = config->n_trusted,
                        .epoch = config->epoch,
-                       .outlived = config->outlived,
-                       .outlived_arg = config->outlived_arg,
+                       .is_owner = config->is_owner,
+                       .is_owner_arg = config->is_owner_arg,
                        .gpu_shapes = config->gpu_shapes,
                        .data_dir = config->data_dir,
                        .events = config->events};

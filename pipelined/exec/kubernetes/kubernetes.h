@@ -46,17 +46,19 @@ struct pl_exec_kubernetes_config {
     size_t n_trusted;
     /* number of this start of the daemon; the workers that it starts have ids above epoch << 32 */
     uint64_t epoch;
-    /* Called on the loop for each new pod of this store that a later start made, by which another daemon has
-     * taken over the store. Must not block. NULL: not reported. */
-    void (*outlived)(void *arg);
-    void *outlived_arg;
+    /* Called on the loop. With `look`: the cluster has a new pod of this store that a later start made, by which another
+     * daemon may have taken over the store; the caller must find out soon. Returns true once it is known that none has, and
+     * false until then; meanwhile no pod is created or deleted. Must not block. NULL: none ever does. */
+    bool (*is_owner)(void *arg, bool look);
+    void *is_owner_arg;
     struct pl_executor_events events;
 };
 
 /* Creates the executor: asks the cluster for what it must know and waits for the answers. If the API server
  * is unreachable the executor is created anyway; it offers no shape until the server answers. Pods outlive
  * the daemon: shutdown leaves them running, and the next daemon adopts them. Its first listing of the pods
- * removes those of its own and of earlier starts that have no worker. A pod of a later start is never deleted.
+ * removes those of its own and of earlier starts that have no worker. A pod of a later start is never deleted; if one
+ * is seen, pods are neither created nor deleted until the log was found to be still this daemon's.
  * PL_ENOTFOUND (no kubeconfig), PL_EAUTH, PL_ETLS, PL_EPROTO (not an API server), PL_EFORBIDDEN (the
  * account may not create pods), PL_EINVAL. */
 PL_MUST_CHECK

@@ -255,14 +255,28 @@ static int render(struct kpod *p, struct pl_err *err)
     return 0;
 }
 
+/* Puts the pod into the list of parked pods. The pause doubles with each time in a row. */
+static void hold(struct kpod *p, enum pl_kube_verdict verdict)
+{
+    p->step = KPOD_PARKED;
+    p->parked_by = verdict;
+    p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_RETRY_MAX_MS, (int64_t)PL_POD_RETRY_MIN_MS << PL_MIN(p->parked, 6u));
+    p->parked++;
+    TAILQ_INSERT_TAIL(&p->kube->parked, p, parked_link);
+}
+
 int pl_worker_pod_make(struct kpod *p, struct pl_err *err)
 {
-    const struct kube *k = p->kube;
+    struct kube *k = p->kube;
     char *path;
     int r = p->order && (!p->body || is_outdated(p)) ? render(p, err) : 0;
 
     if (r < 0)
         return r;
+    if (!pl_kube_is_owner(k)) {
+        hold(p, PL_KUBE_AGAIN);
+        return 0;
+    }
     p->step = p->claim ? KPOD_MAKING_CLAIM : KPOD_MAKING;
     if (!p->claim)
         path = strdup(k->pods_path);
@@ -310,17 +324,13 @@ static bool is_of_namespace(enum pl_kube_verdict v)
     return v == PL_KUBE_GONE || v == PL_KUBE_ENDING;
 }
 
-/* Parks the pod until a retry, and reports why it waits. The pause doubles with each refusal in a row. */
+/* Parks the pod until a retry, and reports why it waits. */
 static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_err *err)
 {
     struct kube *k = p->kube;
     char why[PL_POD_WHY_BYTES];
 
-    p->step = KPOD_PARKED;
-    p->parked_by = verdict;
-    p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_RETRY_MAX_MS, (int64_t)PL_POD_RETRY_MIN_MS << PL_MIN(p->parked, 6u));
-    p->parked++;
-    TAILQ_INSERT_TAIL(&k->parked, p, parked_link);
+    hold(p, verdict);
     if (is_of_namespace(verdict))
         pl_owner_object_recheck(k);
     if (verdict == PL_KUBE_PARK)
@@ -355,6 +365,8 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
     const struct kpod *last = TAILQ_LAST(&k->parked, kpod_list);
     struct kpod *p, *next;
 
+    if (!pl_kube_is_owner(k))
+        return;
     for (p = TAILQ_FIRST(&k->parked); p; p = next) {
         const bool by_room = p->parked_by == PL_KUBE_PARK;
 
@@ -519,8 +531,8 @@ static void deleted(struct pl_kube_object_delete *op)
     pl_loop_post_work(p->loop, &p->work, "kube.deleted", on_deleted, p);
 }
 
-/* Sends the request to delete the pod, unless a request is in progress, the pod's uid is unknown, or the same
- * request was already sent. */
+/* Sends the request to delete the pod, unless a request is in progress, the pod's uid is unknown, the same
+ * request was already sent, or another daemon may have taken over the store. */
 void pl_worker_pod_delete(struct kpod *p, bool kill)
 {
     struct kpod_removal *m;
@@ -533,6 +545,8 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
     }
     if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
         return; /* a callback or the next timer tick repeats the call, or the request was already sent */
+    if (!pl_kube_is_owner(p->kube))
+        return; /* the next timer tick repeats the call */
     m = calloc(1, sizeof *m);
     if (!m)
         return; /* no memory: the next timer tick tries again */

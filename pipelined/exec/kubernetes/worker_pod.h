@@ -190,8 +190,9 @@ struct kube {
     const char *const *trusted;
     size_t n_trusted;
     uint64_t epoch; /* number of this start of the daemon */
-    void (*outlived)(void *arg);
-    void *outlived_arg;
+    bool (*is_owner)(void *arg, bool look);
+    void *is_owner_arg;
+    bool doubted;     /* a pod of a later start was seen, and the log was not yet found to be still ours */
     bool listed;      /* the first listing of pods is complete */
     bool strays_told; /* a pod of another start was logged as a warning */
     struct pl_executor_events events;
@@ -237,6 +238,8 @@ void pl_worker_pod_delete(struct kpod *p, bool kill);
 void pl_worker_pod_seen(struct kpod *p, json_t *object);
 void pl_worker_pod_gone(struct kpod *p, const char *text);
 /* Called when the watch has delivered a cluster event about the pod. */
+/* Returns false while another daemon may have taken over the store: then no pod may be created or deleted. */
+bool pl_kube_is_owner(struct kube *k);
 void pl_worker_pod_event(struct kpod *p, json_t *event);
 /* Decides again what the pod's state means, because time has passed. */
 void pl_worker_pod_tick(struct kpod *p);

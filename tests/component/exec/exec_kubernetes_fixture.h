@@ -33,15 +33,17 @@ struct fixture {
     struct pl_spec *spec;
     struct pl_pod_settings settings;
     struct heard heard;
-    uint64_t unused; /* a shape that nobody in the engine has; 0 = all have somebody */
-    bool come;       /* agents have attached */
+    uint64_t unused;       /* a shape that nobody in the engine has; 0 = all have somebody */
+    unsigned shapes_asked; /* how often it was asked whether a shape is in use: at each look */
+    bool come;             /* agents have attached */
     unsigned come_asked;
     bool image_late;   /* nodes say what a container runs of after they say that it runs */
     const char *owner; /* NULL = none */
     const char *trusted;
-    bool network_off; /* of all projects */
-    uint64_t epoch;   /* number of the daemon's start */
-    unsigned outlived;
+    bool network_off;  /* of all projects */
+    uint64_t epoch;    /* number of the daemon's start */
+    unsigned outlived; /* pods of later starts that were told of */
+    bool doubted;      /* another daemon may have taken over */
     char kubeconfig[64];
     bool (*until)(struct fixture *f);
     unsigned ticks;
@@ -104,7 +106,10 @@ static inline void on_reshape(void *self)
 
 static inline bool has_shape(void *self, uint64_t id)
 {
-    return ((const struct fixture *)self)->unused != id;
+    struct fixture *f = self;
+
+    f->shapes_asked++;
+    return f->unused != id;
 }
 
 static inline void on_image(void *self, uint64_t id, const char *image)
@@ -133,9 +138,12 @@ static inline bool network_off(void *self, const char *project)
     return ((const struct fixture *)self)->network_off;
 }
 
-static inline void on_outlived(void *self)
+static inline bool is_owner(void *self, bool look)
 {
-    ((struct fixture *)self)->outlived++;
+    struct fixture *f = self;
+
+    f->outlived += look;
+    return !f->doubted;
 }
 
 static inline bool has_come(void *self, uint64_t id)
@@ -184,8 +192,8 @@ static inline void create(struct fixture *f, bool follow)
                                                .context = "",
                                                .settings = &f->settings,
                                                .epoch = f->epoch,
-                                               .outlived = on_outlived,
-                                               .outlived_arg = f,
+                                               .is_owner = is_owner,
+                                               .is_owner_arg = f,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
                                                           has_shape, has_come, on_image, on_needs, network_off}};
     struct pl_err err = {0};
@@ -271,6 +279,22 @@ static inline const char *path_of(uint64_t id, char out[256])
     pl_pod_name(STORE, "default", "Train_net", 1, (uint32_t)id, (uint32_t)(id >> 32), name);
     (void)snprintf(out, 256, PODS "/%s", name);
     return out;
+}
+
+static inline bool is_looked(struct fixture *f)
+{
+    return f->shapes_asked > 0;
+}
+
+/* From now on `shapes_asked` is above 0 when the executor has looked at everything: there is a shape that no pod has. */
+static inline void count_looks(struct fixture *f)
+{
+    struct pl_spec *spec = pod_spec_of("\"resources\": {\"cpu\": 3}");
+    uint64_t id;
+
+    assert_int_equal(f->x->ops->shape(f->x, "default", &spec->stages[0], 99, false, &id, NULL), 0);
+    pl_spec_destroy(spec);
+    f->shapes_asked = 0;
 }
 
 static inline bool has_pod(struct fixture *f)

@@ -244,6 +244,75 @@ static void a_pod_of_a_later_start_is_left_alone_and_told(void **state_)
     assert_there(f, path_of(OF_START(7, 1), path));
 }
 
+static bool two_are_up(struct fixture *f)
+{
+    return f->heard.up == 2;
+}
+
+static bool two_have_ended(struct fixture *f)
+{
+    return f->heard.exited == 2;
+}
+
+static bool is_outlived_twice(struct fixture *f)
+{
+    return f->outlived == 2;
+}
+
+static bool own_pods_are(struct fixture *f, const bool there[3])
+{
+    char path[256];
+
+    for (unsigned i = 0; i < 3; i++) {
+        json_t *pod = kube_fake_get(f->fake, path_of(OF_START(5, 1 + i), path));
+
+        json_decref(pod);
+        if (there[i] != (pod != NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool only_the_third_is_there(struct fixture *f)
+{
+    return own_pods_are(f, (const bool[]){false, false, true});
+}
+
+/* From the moment that a pod of a later start was seen until the log was found to be this daemon's: no pod is made, and not even its own are
+ * removed, neither one that has ended nor one that is told to end. If the log is its own, it goes on. */
+static void while_another_daemon_may_have_taken_over_no_pod_is_made_or_removed(void **state_)
+{
+    struct fixture *f = *state_;
+    struct kube_fake_view before, after;
+
+    f->epoch = 5;
+    create(f, true);
+    start(f, OF_START(5, 1));
+    start(f, OF_START(5, 2));
+    until(f, has_two_pods);
+    run(f, OF_START(5, 1));
+    run(f, OF_START(5, 2));
+    until(f, two_are_up);
+    f->doubted = true;
+    put_stray(f, OF_START(6, 1));
+    until(f, is_outlived);
+    kube_fake_look(f->fake, &before);
+    start(f, OF_START(5, 3));
+    f->x->ops->stop(f->x, OF_START(5, 1), true);
+    finish(f, OF_START(5, 2), 0, 0);
+    until(f, has_end);
+    put_stray(f, OF_START(6, 2)); /* heard of after all that */
+    until(f, is_outlived_twice);
+    kube_fake_look(f->fake, &after);
+    assert_int_equal(after.writes, before.writes);
+    assert_true(own_pods_are(f, (const bool[]){true, true, false}));
+    f->doubted = false;
+    until(f, only_the_third_is_there);
+    until(f, two_have_ended);
+    assert_int_equal(f->outlived, 2);
+    assert_int_equal(kube_fake_count(f->fake, PODS), 3);
+}
+
 /* Pods of an earlier start that appear after the first listing stay: this daemon may have been taken over, too. */
 static void only_the_first_list_removes_pods_of_earlier_starts(void **state_)
 {
@@ -275,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_of_a_pod_of_ours_is_nobody_s, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_is_not_adopted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pod_of_a_later_start_is_left_alone_and_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(while_another_daemon_may_have_taken_over_no_pod_is_made_or_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(only_the_first_list_removes_pods_of_earlier_starts, setup, teardown),
         cmocka_unit_test_setup_teardown(who_only_names_a_worker_is_not_taken_for_it, setup, teardown),
     };
