@@ -214,6 +214,90 @@ static bool says_of_image(struct fixture *f)
     return strstr(f->heard.why, "Image") != NULL;
 }
 
+static bool has_two_pods(struct fixture *f)
+{
+    return kube_fake_count(f->fake, PODS) == 2;
+}
+
+static void waits_for_image(struct fixture *f, uint64_t id)
+{
+    patch(f, id,
+          json_pack("{s:{s:s}, s:{s:s, s:[o]}}", "spec", "nodeName", "cpu-1", "status", "phase", "Pending", "containerStatuses",
+                    state("main", "waiting",
+                          json_pack("{s:s, s:s}", "reason", "ErrImagePull", "message", "debian:12: not found"))));
+    memset(&f->heard, 0, sizeof f->heard);
+    until(f, says_of_image);
+}
+
+/* A pod that takes the place of another one, which waits for its image and is told to end: what a stage does that looks for another node. */
+static void place_apart(struct fixture *f, uint64_t old, uint64_t new)
+{
+    start(f, new);
+    until(f, has_two_pods);
+    waits_for_image(f, new);
+    f->x->ops->stop(f->x, old, true);
+    until(f, has_pod);
+    assert_int_equal(f->heard.exited, 1);
+    assert_int_equal(f->heard.last, old);
+}
+
+/* Ten minutes after the first pod began to wait the third one is given up, which has waited for two of them. */
+static void an_image_is_waited_for_ten_minutes_by_all_pods_of_a_stage_together(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    waits_for_image(f, 7);
+    clock_ahead_ms += 4 * 60000;
+    place_apart(f, 7, 8);
+    clock_ahead_ms += 4 * 60000;
+    place_apart(f, 8, 9);
+    memset(&f->heard, 0, sizeof f->heard);
+    clock_ahead_ms += 2 * 60000;
+    until(f, has_end);
+    assert_int_equal(f->heard.last, 9);
+    assert_true(f->heard.hopeless);
+    assert_non_null(strstr(f->heard.end, "check the image's name"));
+}
+
+static bool nine_is_gone(struct fixture *f)
+{
+    return f->heard.exited > 0 && f->heard.last == 9;
+}
+
+/* The containers of another pod of the stage run: from then on the ten minutes begin anew. */
+static void a_good_start_ends_the_wait_for_an_image(void **state_)
+{
+    struct fixture *f = *state_;
+    int64_t from_ms;
+
+    f->come = true; /* otherwise it would be told why the agent of the second does not */
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    waits_for_image(f, 7);
+    clock_ahead_ms += 8 * 60000;
+    start(f, 8);
+    until(f, has_two_pods);
+    run(f, 8);
+    until(f, is_up);
+    f->x->ops->stop(f->x, 7, true);
+    until(f, has_pod);
+    from_ms = pl_clock_mono_ms();
+    start(f, 9);
+    until(f, has_two_pods);
+    waits_for_image(f, 9);
+    count_looks(f);
+    while (!nine_is_gone(f)) {
+        f->shapes_asked = 0;
+        clock_ahead_ms += 60000;
+        until(f, is_looked);
+    }
+    assert_in_range(pl_clock_mono_ms() - from_ms, PL_POD_PULL_MS, 3 * PL_POD_PULL_MS);
+}
+
 static void an_image_that_never_comes_is_given_up(void **state_)
 {
     struct fixture *f = *state_;
@@ -221,11 +305,7 @@ static void an_image_that_never_comes_is_given_up(void **state_)
     create(f, true);
     start(f, 7);
     until(f, has_pod);
-    patch(f, 7,
-          json_pack("{s:{s:s}, s:{s:s, s:[o]}}", "spec", "nodeName", "cpu-1", "status", "phase", "Pending", "containerStatuses",
-                    state("main", "waiting",
-                          json_pack("{s:s, s:s}", "reason", "ErrImagePull", "message", "debian:12: not found"))));
-    until(f, says_of_image);
+    waits_for_image(f, 7);
     assert_string_equal(f->heard.why, "ErrImagePull of main: debian:12: not found");
     assert_int_equal(f->heard.exited, 0);
     clock_ahead_ms += PL_POD_PULL_MS;
@@ -249,6 +329,8 @@ int main(void)
         ROW(why_a_queue_holds_a_pod_back_is_told),
         ROW(of_many_that_are_held_back_each_has_its_turn),
         ROW(an_image_that_never_comes_is_given_up),
+        ROW(an_image_is_waited_for_ten_minutes_by_all_pods_of_a_stage_together),
+        ROW(a_good_start_ends_the_wait_for_an_image),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
