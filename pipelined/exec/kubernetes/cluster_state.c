@@ -46,6 +46,8 @@ struct pl_cluster {
     const char **class_names;
     struct classes_look *classes_look; /* request in progress that lists the runtime classes again; NULL = none */
     int64_t classes_ms;                /* monotonic time of the last such request */
+    unsigned classes_looks;            /* number of such requests since more shapes waited for a class */
+    size_t classes_lacking;            /* number of shapes that waited for a class at the last tick */
     char dra[PL_FACTS_DRA_BYTES];
     struct pl_node_capacity *offer;
     char *seen_path;
@@ -156,17 +158,23 @@ static void on_classes_listed(struct pl_kube_call *call)
     pl_loop_post_work(look->loop, &look->work, "cluster.classes", on_classes, look);
 }
 
-void pl_cluster_refresh_runtime_classes(struct pl_cluster *c)
+void pl_cluster_refresh_runtime_classes(struct pl_cluster *c, size_t lacking)
 {
     const int64_t now_ms = pl_clock_mono_ms();
     struct classes_look *look;
+    int64_t pause_ms;
 
-    if (!c->access.on[PL_KUBE_MAY_RUNTIME_CLASSES] || c->classes_look || now_ms - c->classes_ms < PL_CLUSTER_CLASSES_MS)
+    if (lacking > c->classes_lacking)
+        c->classes_looks = 0;
+    c->classes_lacking = lacking;
+    pause_ms = PL_MIN(PL_CLUSTER_CLASSES_MOST_MS, (int64_t)PL_CLUSTER_CLASSES_MS << PL_MIN(c->classes_looks, 4u));
+    if (!lacking || !c->access.on[PL_KUBE_MAY_RUNTIME_CLASSES] || c->classes_look || now_ms - c->classes_ms < pause_ms)
         return;
     look = calloc(1, sizeof *look);
     if (!look)
         return; /* without memory nothing is listed; the next call tries again */
     c->classes_ms = now_ms;
+    c->classes_looks++;
     c->classes_look = look;
     look->cluster = c;
     look->loop = c->loop;

@@ -10,8 +10,10 @@
 #include "pipelined/kube/nodes/gpu_report.h"
 #include "pipelined/kube/nodes/node_capacity.h"
 
-#define PL_CLUSTER_CHANGED_MS       500  /* changes of nodes within this time cause one report */
-#define PL_CLUSTER_CLASSES_MS       4000 /* least time between two listings of the runtime classes */
+#define PL_CLUSTER_CHANGED_MS 500 /* changes of nodes within this time cause one report */
+/* first pause between two listings of the runtime classes; doubles up to PL_CLUSTER_CLASSES_MOST_MS */
+#define PL_CLUSTER_CLASSES_MS       4000
+#define PL_CLUSTER_CLASSES_MOST_MS  60000
 #define PL_CLUSTER_OWN_LIMITS_BYTES 512
 /* Members of a pod's metadata to keep (a selection for kube_scan.h). From these members the object knows
  * which stage holds the pod's GPUs, and whether the pod measures GPU use. */
@@ -61,9 +63,10 @@ void pl_cluster_look_at_limits(struct pl_cluster *c);
 /* If the namespace's limits refuse every pod because of pipelined's own containers, as they are in `pod`, writes which
  * container that is and what to do to `out` ("" otherwise). The API server's refusal names neither. */
 void pl_cluster_own_limits(const struct pl_cluster *c, const json_t *pod, char out[PL_CLUSTER_OWN_LIMITS_BYTES]);
-/* Call this while a stage waits for a runtime class: lists the runtime classes again, at most once per
- * PL_CLUSTER_CLASSES_MS, if the account may. */
-void pl_cluster_refresh_runtime_classes(struct pl_cluster *c);
+/* Call this at each timer tick. `lacking`: number of pod shapes that wait for a runtime class. While there are any, lists
+ * the runtime classes again, if the account may, with a pause that doubles from PL_CLUSTER_CLASSES_MS up to
+ * PL_CLUSTER_CLASSES_MOST_MS; it starts anew if more shapes wait. */
+void pl_cluster_refresh_runtime_classes(struct pl_cluster *c, size_t lacking);
 /* Schedules a call of `changed` within PL_CLUSTER_CHANGED_MS; further requests until then are covered by the
  * same call. */
 void pl_cluster_tell_soon(struct pl_cluster *c);

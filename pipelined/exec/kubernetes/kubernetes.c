@@ -301,8 +301,8 @@ static void look(void *arg)
         pl_cluster_discovery_tick(k);
         pl_owner_object_read(k);
         pl_kube_on_changed(k);
-        if (k->cluster && pl_pod_shapes_lack_class(k))
-            pl_cluster_refresh_runtime_classes(k->cluster);
+        if (k->cluster)
+            pl_cluster_refresh_runtime_classes(k->cluster, pl_pod_shapes_lack_class(k));
         if (k->doubted && pl_kube_is_owner(k))
             pl_worker_pods_try_all(k);
         pl_worker_pods_tick_blocked(k);

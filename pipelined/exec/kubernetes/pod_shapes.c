@@ -322,14 +322,14 @@ void pl_pod_shapes_forget(struct kube *k)
     } while (n == PL_ARRAY_SIZE(unused));
 }
 
-bool pl_pod_shapes_lack_class(const struct kube *k)
+size_t pl_pod_shapes_lack_class(const struct kube *k)
 {
     const struct pl_map_slot *slot;
+    size_t n = 0;
 
     for (size_t i = 0; (slot = pl_map_next(&k->shapes, &i));)
-        if (((const struct kshape *)slot->value)->no_class)
-            return true;
-    return false;
+        n += ((const struct kshape *)slot->value)->no_class;
+    return n;
 }
 
 void pl_pod_shape_look(struct kube *k, struct kshape *s)

@@ -356,8 +356,8 @@ void pl_pod_shape_free(void *shape);
 void pl_pod_shape_take(struct kpod *p, struct kshape *s);
 /* Frees the shapes that no pod has and that the engine does not use. */
 void pl_pod_shapes_forget(struct kube *k);
-/* Returns true if a stage waits for a runtime class. */
-bool pl_pod_shapes_lack_class(const struct kube *k);
+/* Returns the number of shapes that wait for a runtime class. */
+size_t pl_pod_shapes_lack_class(const struct kube *k);
 /* Checks again whether the cluster offers the shape, and how many of its pods may be pending; reports
  * changes. */
 void pl_pod_shape_look(struct kube *k, struct kshape *s);

@@ -9,6 +9,7 @@
     "{\"time\":\"2026-11-22T10:00:00Z\",\"level\":\"warn\",\"program\":\"pipelined-worker\",\"module\":\"lease\",\"message\":"   \
     "\"no server at https://daemon:7380\"}\n"
 
+#define CLASSES   "/apis/node.k8s.io/v1/runtimeclasses"
 #define WORKLOADS "/apis/kueue.x-k8s.io/v1beta1/namespaces/n/workloads"
 
 static bool says_why(struct fixture *f)
@@ -317,6 +318,55 @@ static void an_image_that_never_comes_is_given_up(void **state_)
     until(f, has_no_pod);
 }
 
+static unsigned long classes_listed(struct fixture *f)
+{
+    struct kube_fake_view view;
+
+    kube_fake_look(f->fake, &view);
+    return view.counted;
+}
+
+static void asks_for_class(struct fixture *f, uint64_t version, const char *more)
+{
+    struct pl_spec *spec = pod_spec_of(more);
+    uint64_t id;
+
+    assert_int_equal(f->x->ops->shape(f->x, "default", &spec->stages[0], version, false, &id, NULL), 0);
+    pl_spec_destroy(spec);
+    if (!strstr(f->heard.shape, "the cluster has no runtime class"))
+        fail_msg("%s", f->heard.shape);
+}
+
+/* Lets time pass until the runtime classes were listed so often; returns how long that took, in ms. */
+static int64_t until_classes_listed(struct fixture *f, unsigned long times)
+{
+    const int64_t from_ms = pl_clock_mono_ms();
+
+    kube_fake_count_requests(f->fake, "GET", "/runtimeclasses");
+    while (classes_listed(f) < times) {
+        f->shapes_asked = 0;
+        clock_ahead_ms += PL_POD_LOOK_MS;
+        until(f, is_looked);
+    }
+    return pl_clock_mono_ms() - from_ms;
+}
+
+/* Ever more seldom, up to a minute; another stage that waits for one is heard of at once. */
+static void runtime_classes_are_listed_seldom_while_a_stage_lacks_one(void **state_)
+{
+    struct fixture *f = *state_;
+    int64_t took_ms;
+
+    kube_fake_put(f->fake, CLASSES, json_pack("{s:{s:s}}", "metadata", "name", "nvidia"));
+    create(f, true);
+    asks_for_class(f, 1, "\"placement\": {\"runtime_class\": \"kata\"}");
+    took_ms = until_classes_listed(f, 8);
+    assert_in_range(took_ms, 240000, 600000); /* 4 s, 8 s, 16 s, 32 s, 60 s … */
+    asks_for_class(f, 2, "\"placement\": {\"runtime_class\": \"gvisor\"}");
+    took_ms = until_classes_listed(f, 1);
+    assert_in_range(took_ms, 0, 30000);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -331,6 +381,7 @@ int main(void)
         ROW(an_image_that_never_comes_is_given_up),
         ROW(an_image_is_waited_for_ten_minutes_by_all_pods_of_a_stage_together),
         ROW(a_good_start_ends_the_wait_for_an_image),
+        ROW(runtime_classes_are_listed_seldom_while_a_stage_lacks_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

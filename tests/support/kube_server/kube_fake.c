@@ -270,6 +270,8 @@ static void handle(struct conn *c, const struct request *q)
     f->view.requests++;
     pthread_cond_broadcast(&f->changed);
     f->view.writes += !pl_streq(q->method, "GET");
+    f->view.counted += f->counted_part != NULL && strstr(q->path, f->counted_part) != NULL &&
+                       (f->counted_method == NULL || pl_streq(q->method, f->counted_method));
     c->cut_after = SIZE_MAX;
     if (x != NULL && x->kind == KUBE_FAULT_CUT)
         c->cut_after = x->bytes;
@@ -533,6 +535,15 @@ void kube_fake_look(struct kube_fake *f, struct kube_fake_view *ret)
     pthread_mutex_lock(&f->lock);
     *ret = f->view;
     ret->watches = f->n_watches;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void kube_fake_count_requests(struct kube_fake *f, const char *method, const char *part)
+{
+    pthread_mutex_lock(&f->lock);
+    f->counted_method = method;
+    f->counted_part = part;
+    f->view.counted = 0;
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -66,8 +66,11 @@ struct kube_fake_view {
     unsigned long requests, writes, connections, watches; /* watches: open now; the others: ever */
     unsigned long with_data;                              /* objects with "data" that were answered whole: not in watches */
     unsigned at_once;                                     /* connections open at the same time, at most */
+    unsigned long counted;                                /* see kube_fake_count_requests */
 };
 void kube_fake_look(struct kube_fake *f, struct kube_fake_view *ret);
+/* From now on `counted` counts the requests with this method (NULL = any) and this part in their path, from 0. The texts must outlive the server. */
+void kube_fake_count_requests(struct kube_fake *f, const char *method, const char *part);
 /* Waits until so many watches are open, or so many requests have come. */
 void kube_fake_await_watches(struct kube_fake *f, unsigned long n);
 void kube_fake_await_requests(struct kube_fake *f, unsigned long n);

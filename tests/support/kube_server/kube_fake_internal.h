@@ -62,6 +62,7 @@ struct kube_fake {
     char *log, *log_path, *token;
     bool log_over;
     const char *denied;
+    const char *counted_method, *counted_part;
     /* The store. */
     struct stored *objects; /* by path */
     size_t n, cap;

@@ -449,6 +449,15 @@ static void do_list(struct kube_fake *f, struct conn *c, const struct request *q
     free(from);
 }
 
+static bool is_collection(const struct kube_fake *f, const char *path)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (is_in(f->objects[i].path, f->objects[i].collection, path))
+            return true;
+    return false;
+}
+
+/* Of collections with nothing in them it is known by the limit alone that a list is wanted. */
 static void do_get(struct kube_fake *f, struct conn *c, const struct request *q)
 {
     size_t at;
@@ -457,7 +466,7 @@ static void do_get(struct kube_fake *f, struct conn *c, const struct request *q)
         kube_fake_answer_json(c, 200, json_pack("{s:s,s:s,s:s}", "major", "1", "minor", "34", "gitVersion", "v1.34.2"));
     else if (find(f, q->path, &at))
         kube_fake_answer_json(c, 200, parse(f->objects[at].now));
-    else if (strstr(q->query, "limit=") != NULL)
+    else if (strstr(q->query, "limit=") != NULL || is_collection(f, q->path))
         do_list(f, c, q);
     else
         not_found(c, q->path);
