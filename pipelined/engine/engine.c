@@ -139,6 +139,8 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         return;
     }
     pl_engine_count_end(j);
+    if (a->job.unplaced)
+        pl_engine_tell(e, "StageGivenUp", "stage %s/%s: %s", j->stage->project, j->stage->def->name, j->reason);
     if (j->over) { /* the end of a successful job was written together with its commit */
         pl_engine_job_ended(j);
     } else {

@@ -566,6 +566,8 @@ void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached,
 /* The scheduler knows of the worker's end: logs it, writes the rows of the jobs that it served, and ends the record. A
  * worker whose pod was never made is neither lost nor has it served a job. */
 void pl_worker_record_finish(struct pl_engine *e, uint64_t worker);
+/* Tells the cluster's operators by the executor's `tell`, if it has one. */
+void pl_engine_tell(const struct pl_engine *e, const char *reason, const char *fmt, ...) PL_PRINTF(3, 4);
 /* The job has ended: writes the rows of the workers that serve it. */
 void pl_worker_records_job_over(struct pl_ejob *j);
 /* Everything is restored: workers without a task serve the first unfinished job of their stage version. Finds in the

@@ -12,6 +12,7 @@
 #include "storage/system/log_line.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 /* most leases that a row names as lost with its worker */
@@ -352,6 +353,19 @@ static void finish_unmade(struct pl_worker_record *w)
     pl_worker_record_free(w);
 }
 
+void pl_engine_tell(const struct pl_engine *e, const char *reason, const char *fmt, ...)
+{
+    char text[PL_SCHED_MESSAGE_MAX + 2 * PL_NAME_MAX_BYTES];
+    va_list ap;
+
+    if (!e->executor->ops->tell)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    e->executor->ops->tell(e->executor, reason, text);
+}
+
 /* A worker was lost if it was not told to end, or was killed before it attached, or held datums. */
 void pl_worker_record_finish(struct pl_engine *e, uint64_t worker)
 {
@@ -369,6 +383,9 @@ void pl_worker_record_finish(struct pl_engine *e, uint64_t worker)
     pl_log_info("engine", "worker %" PRIu64 " of stage %s/%s%s%s on %s %s after %s: %s", w->id, w->project, w->stage,
                 *w->pod ? ", pod " : "", w->pod, *w->node ? w->node : "no node", lost ? "was lost" : "ended",
                 pl_duration_text(PL_MAX(pl_clock_wall_us() - w->started_us, 0) / 1000, took), w->reason);
+    if (lost && *w->pod)
+        pl_engine_tell(e, "WorkerLost", "pod %s of stage %s/%s on %s was lost: %s", w->pod, w->project, w->stage,
+                       *w->node ? w->node : "no node", w->reason);
     for (struct service *s; (s = LIST_FIRST(&w->services));)
         service_end(s, w->reason, lost);
     free(w);

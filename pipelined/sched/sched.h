@@ -573,6 +573,7 @@ struct pl_sched_action {
             enum pl_sched_state state;
             const char *reason;
             const char *superseded_by; /* id of the superseding run, or NULL */
+            bool unplaced;             /* it failed because no pod got a node in time */
         } job;
         struct {
             uint64_t id;

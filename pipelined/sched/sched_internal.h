@@ -212,6 +212,7 @@ struct job {
     bool planning; /* a PLAN is in progress */
     bool leased;   /* at least one of its tasks was leased */
     bool on_cpu;   /* the job stopped waiting for a GPU and runs on the CPU */
+    bool unplaced; /* the job failed because no pod got a node in time */
     bool in_line;  /* the job keeps the place in the queue of the job that it superseded */
     /* its stage was removed while the job commits; the answer to COMMIT says whether the commit came first */
     bool stranded;

@@ -445,6 +445,7 @@ static bool fail_pending(struct pl_sched *s, struct job *job)
         return false;
     snprintf(text, sizeof(text), "no pod got a node within %s (placement.pending): %s",
              pl_duration_text(v->def.pending_ms, duration), pl_sched_wait_reason_place(s, v, shape));
+    job->unplaced = true;
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
     return true;
 }

@@ -50,6 +50,7 @@ void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, 
     job->said = hash;
     a = pl_sched_job_action(s, job, PL_SCHED_JOB_STATE);
     a->job.reason = pl_sched_keep(s, text, strlen(text) + 1);
+    a->job.unplaced = job->unplaced;
     if (job->superseded_by[0])
         a->job.superseded_by = pl_sched_keep(s, job->superseded_by, sizeof(job->superseded_by));
 }

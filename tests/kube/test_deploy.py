@@ -189,11 +189,15 @@ def everything(one, gate):
         "input": {"repo": "in-held", "name": "in", "glob": "/"}}), pipeline="held")
     run = one.daemon.push("in-held", "f", "x")["run"]
     gate.arrived()
+    (lost,) = {pod["metadata"]["name"] for pod in one.pods("held")}
+    one.kubelet.delete(lost, grace_s=0)  # of which an Event tells
+    gate.arrived()
+    one.kubelet.until(lambda: len(one.pods("held")) == 2, "its pod is known")
     one.daemon.ctl("logs", "held", "--container", "agent")
     gate.open()
     assert one.daemon.wait(run)["state"] == "success", one.tell()
     one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
-    (name,), namespace = {pod["metadata"]["name"] for pod in one.pods("held")}, one.kubelet.namespace
+    (name,), namespace = {pod["metadata"]["name"] for pod in one.pods("held")} - {lost}, one.kubelet.namespace
     stem, index, incarnation = name.rsplit("-", 2)
     taken = [f"{stem}-{int(index) + more}-{incarnation}" for more in range(1, 13)]  # somebody has the names of the pods to come
     for other in taken:

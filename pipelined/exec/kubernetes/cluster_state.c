@@ -254,13 +254,16 @@ static int ask_access(struct pl_cluster *c, struct pl_err *err)
     _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
     int r = pl_kube_access_ask(c->client, c->space, &c->access, &lines, err);
     const char *text = r < 0 ? NULL : pl_buf_str(&lines);
+    unsigned f = 0;
 
     if (r < 0)
         return r;
-    for (const char *p = text; p && *p;) {
+    for (const char *p = text; p && *p; f++) {
         size_t n = strcspn(p, "\n");
 
-        pl_log_warn("cluster", "%.*s", (int)n, p);
+        while (f < PL_KUBE_FEATURE_COUNT && c->access.on[f])
+            f++; /* the lines are about the features that are off, in their order */
+        pl_log(f == PL_KUBE_MAY_WRITE_EVENTS ? PL_LOG_INFO : PL_LOG_WARN, "cluster", "%.*s", (int)n, p);
         p += n + (p[n] == '\n');
     }
     if (!c->access.on[PL_KUBE_MAY_PODS])

@@ -308,6 +308,7 @@ static void look(void *arg)
         pl_worker_pods_tick_blocked(k);
         tell_problem(k);
         pl_kube_outage_look(k);
+        pl_owner_event_send(k);
         pl_kube_logs_look(k);
         pl_pod_poll_look(&k->silent);
         pl_pod_poll_look(&k->queued);
@@ -368,6 +369,11 @@ static int kube_container_log(struct pl_executor *x, const uint64_t *workers, si
                               const struct pl_container_log_request *ask, struct pl_http_stream_ops *ret, struct pl_err *err)
 {
     return pl_kube_container_log((struct kube *)x, workers, n, ask, ret, err);
+}
+
+static void kube_tell(struct pl_executor *x, const char *reason, const char *message)
+{
+    pl_owner_event((struct kube *)x, reason, true, message);
 }
 
 static const char *kube_pod_name(struct pl_executor *x, uint64_t id)
@@ -464,6 +470,7 @@ static void kube_destroy(struct pl_executor *x)
     k->cluster = pl_cluster_destroy(k->cluster);
     /* ends all requests in progress; the loop then frees the pods of these requests */
     k->client = pl_kube_client_destroy(k->client);
+    k->owner_events = pl_kube_events_destroy(k->owner_events);
     pl_map_finish(&k->pods, NULL);
     pl_map_finish(&k->by_uid, NULL);
     pl_map_finish(&k->image_waits, NULL); /* the pods have removed their entries */
@@ -486,6 +493,7 @@ static const struct pl_executor_ops ops = {
     .capacity = kube_capacity,
     .outage = pl_kube_outage,
     .pod_name = kube_pod_name,
+    .tell = kube_tell,
     .device = kube_device,
     .gpus = kube_gpus,
     .calls = kube_calls,
@@ -552,7 +560,9 @@ static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config
     snprintf(k->pods_path, sizeof k->pods_path, "/api/v1/namespaces/%.200s/pods", k->space);
     if (k->settings->owner_name)
         k->settings->owner_uid = k->owner_uid;
-    r = pl_timer_create(k->loop, "kube.look", look, k, &k->timer, err);
+    if (k->settings->owner_name)
+        r = pl_kube_events_create(&k->owner_events, err);
+    r = r < 0 ? r : pl_timer_create(k->loop, "kube.look", look, k, &k->timer, err);
     r = r < 0 ? r : pl_cluster_discovery(k, err);
     if (r == 0)
         pl_timer_start(k->timer, PL_POD_LOOK_MS);

@@ -14,7 +14,7 @@
  *   namespace_limits    resource quotas and limit ranges of the namespace
  *   node_history        remembers node types of the last 30 days
  *   outage              notices that the API server, or the right to use it, is gone
- *   owner_object        the ConfigMap that owns all pods
+ *   owner_object        the ConfigMap that owns all pods, and the Events about it
  *   pod_attach_timeout  pods that run but whose agent does not attach
  *   pod_dry_run         asks the API server whether it would accept a stage's pods
  *   pod_logs            reads container logs for clients

@@ -1,5 +1,5 @@
-/* outage: notices that the API server, or the right to use it, is gone, and that it is back. Each is logged once;
- * meanwhile the reason is shown by `status` and /readyz. */
+/* outage: notices that the API server, or the right to use it, is gone, and that it is back. Each is logged once, and told by
+ * an Event where one can be written; meanwhile the reason is shown by `status` and /readyz. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "storage/base/clock.h"
@@ -54,6 +54,11 @@ static int code_of(const char *text)
     return strstr(text, " is forbidden: ") || strstr(text, "Unauthorized") ? PL_EFORBIDDEN : PL_EUNAVAILABLE;
 }
 
+bool pl_kube_is_away(const struct kube *k)
+{
+    return k->outage.ticks > 0 && code_of(k->outage.text) != PL_EFORBIDDEN;
+}
+
 /* Returns true if a pod that was refused for a lack of rights is being tried again: its answer is not known yet. */
 static bool is_tried_again(const struct kube *k)
 {
@@ -68,11 +73,24 @@ static bool is_tried_again(const struct kube *k)
     return false;
 }
 
+/* Tells by an Event that it is over, which is the first time at which one can be written. */
+static void tell_over(struct kube *k, const char *took)
+{
+    const struct kube_outage *o = &k->outage;
+    const bool by_right = code_of(o->text) == PL_EFORBIDDEN;
+    char text[PL_POD_WHY_BYTES + 100];
+
+    snprintf(text, sizeof text, "the API server could not be used for %s: %s", took, o->text);
+    if (by_right)
+        k->owner_events_off = false; /* the right to create Events may be there again, too */
+    pl_owner_event(k, by_right ? "RightRegained" : "ClusterUnreachable", !by_right, text);
+}
+
 void pl_kube_outage_look(struct kube *k)
 {
     struct kube_outage *o = &k->outage;
     char text[PL_POD_WHY_BYTES], took[32];
-    bool right;
+    bool right, over;
 
     reason(k, text, &right);
     if (!*text && o->ticks && o->right && !o->granted && is_tried_again(k))
@@ -83,16 +101,22 @@ void pl_kube_outage_look(struct kube *k)
         snprintf(o->text, sizeof o->text, "%s", text);
         if (o->ticks++ == 0)
             o->since_us = pl_clock_wall_us();
-        if (o->ticks == TICKS && k->cluster) /* discovery logs it if the server never answered */
+        if (o->ticks == TICKS && k->cluster) { /* discovery logs it if the server never answered */
             pl_log_warn("kubernetes", "%s; running workers go on; no worker can be started or watched until this has passed",
                         o->text);
+            if (code_of(o->text) == PL_EFORBIDDEN)
+                pl_owner_event(k, "RightLost", true, o->text);
+        }
         return;
     }
     /* a lack of rights may also end because no worker is to be started any more: then nothing is known of it */
-    if (o->ticks >= TICKS && (!o->right || o->granted))
+    over = o->ticks >= TICKS && (!o->right || o->granted);
+    if (over)
         pl_log_warn("kubernetes", "%s can be used again, after %s", pl_kube_client_name(k->client),
                     pl_duration_text((pl_clock_wall_us() - o->since_us) / 1000, took));
     o->ticks = 0;
+    if (over)
+        tell_over(k, took);
 }
 
 bool pl_kube_outage(struct pl_executor *x, struct pl_executor_outage *ret)

@@ -1,9 +1,11 @@
 /* owner_object.c: the ConfigMap that owns the pods (setting kubernetes.owner). If its namespace was deleted
  * and created again, the ConfigMap has a new uid, and the cluster would at once delete pods that name the old
- * one as their owner. So the ConfigMap is read again whenever it may have been deleted. */
+ * one as their owner. So the ConfigMap is read again whenever it may have been deleted. Events about what
+ * happened to workers, and to the API server, are written about this object. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
@@ -15,6 +17,14 @@ struct kube_owner_look {
     struct pl_loop *loop;
     struct pl_kube_call call;
     char path[600];
+    struct pl_loop_work work;
+};
+
+struct kube_owner_event {
+    struct kube *kube; /* NULL: the executor was destroyed */
+    struct pl_loop *loop;
+    struct pl_kube_call call;
+    char path[300], *text;
     struct pl_loop_work work;
 };
 
@@ -90,4 +100,82 @@ void pl_owner_object_stop(struct kube *k)
 {
     if (k->owner_look)
         k->owner_look->kube = NULL;
+    if (k->owner_sending)
+        k->owner_sending->kube = NULL;
+}
+
+/* ---- Events ---- */
+
+/* True if Events may be written at some time. While the API server has not answered since the start, it is not known. */
+static bool may_tell(const struct kube *k)
+{
+    return k->settings->owner_name && k->owner_events && !k->owner_events_off &&
+           (!k->cluster || pl_cluster_may(k->cluster, PL_KUBE_MAY_WRITE_EVENTS));
+}
+
+static void on_event_made(void *arg)
+{
+    struct kube_owner_event *event = arg;
+    const struct pl_kube_call *call = &event->call;
+    struct kube *k = event->kube;
+
+    if (k) {
+        k->owner_sending = NULL;
+        if (call->verdict == PL_KUBE_DENIED) {
+            k->owner_events_off = true;
+            pl_log_info("kubernetes", "Events are not written any more: %s", call->err.msg);
+        }
+        pl_kube_events_sent(k->owner_events, call->verdict == PL_KUBE_AGAIN, pl_clock_mono_ms());
+    }
+    pl_kube_call_finish(&event->call);
+    free(event->text);
+    free(event);
+    if (k)
+        pl_owner_event_send(k);
+}
+
+static void on_event_answer(struct pl_kube_call *call)
+{
+    struct kube_owner_event *event = call->arg;
+
+    pl_loop_post_work(event->loop, &event->work, "kube.event", on_event_made, event);
+}
+
+void pl_owner_event_send(struct kube *k)
+{
+    const struct pl_kube_event_object about = {"v1", "ConfigMap", k->space, k->settings->owner_name, k->owner_uid};
+    const bool now = may_tell(k) && k->cluster && k->owner_uid[0] && !k->owner_sending && !pl_kube_is_away(k);
+    struct kube_owner_event *event = now ? calloc(1, sizeof *event) : NULL;
+    _cleanup_(json_decrefp) json_t *object = event ? pl_kube_events_next(k->owner_events, &about, pl_clock_mono_ms()) : NULL;
+
+    if (!object) {
+        free(event);
+        return;
+    }
+    *event = (struct kube_owner_event){.kube = k, .loop = k->loop, .text = json_dumps(object, JSON_COMPACT)};
+    if (!event->text) { /* no memory: the event is tried again */
+        free(event);
+        pl_kube_events_sent(k->owner_events, true, pl_clock_mono_ms());
+        return;
+    }
+    snprintf(event->path, sizeof event->path, "/api/v1/namespaces/%.200s/events", k->space);
+    event->call = (struct pl_kube_call){.method = "POST",
+                                        .path = event->path,
+                                        .body = event->text,
+                                        .body_len = strlen(event->text),
+                                        .later = true,
+                                        .once = true,
+                                        .deadline_ms = LOOK_MS,
+                                        .done = on_event_answer,
+                                        .arg = event};
+    k->owner_sending = event;
+    pl_kube_client_start(k->client, &event->call);
+}
+
+void pl_owner_event(struct kube *k, const char *reason, bool warning, const char *message)
+{
+    if (!may_tell(k))
+        return;
+    pl_kube_events_note(k->owner_events, reason, warning, message, pl_clock_mono_ms(), pl_clock_wall_us());
+    pl_owner_event_send(k);
 }

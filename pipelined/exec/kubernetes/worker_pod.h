@@ -18,6 +18,7 @@
 #include "pipelined/exec/exec.h"
 #include "pipelined/exec/kubernetes/cluster_state.h"
 #include "pipelined/exec/kubernetes/project_secrets.h"
+#include "pipelined/kube/client/kube_event.h"
 #include "pipelined/kube/client/kube_object.h"
 #include "pipelined/kube/pod_state/image_wait.h"
 #include "pipelined/kube/pod_state/pending_pod_limit.h"
@@ -215,6 +216,9 @@ struct kube {
     char owner_uid[64];                 /* uid of the owner ConfigMap; "" = no owner is set, or it is gone */
     struct kube_owner_look *owner_look; /* request in progress that reads the owner ConfigMap; NULL = none */
     bool owner_doubt;
+    struct pl_kube_events *owner_events;    /* Events about the ConfigMap */
+    struct kube_owner_event *owner_sending; /* request in progress that creates an Event; NULL = none */
+    bool owner_events_off;     /* the right to create Events was withdrawn, and no other right was given back since */
     LIST_HEAD(, pod_log) logs; /* open log streams */
     bool logs_stopped;
     struct kturns silent, queued;
@@ -234,12 +238,12 @@ PL_MUST_CHECK
 int pl_worker_pod_make(struct kpod *p, struct pl_err *err);
 /* Asks the cluster to end the pod: at once if `kill`, else gracefully. */
 void pl_worker_pod_delete(struct kpod *p, bool kill);
+/* Returns false while another daemon may have taken over the store: then no pod may be created or deleted. */
+bool pl_kube_is_owner(struct kube *k);
 /* Called when the watch has delivered the pod's object (seen), or when the pod no longer exists (gone). */
 void pl_worker_pod_seen(struct kpod *p, json_t *object);
 void pl_worker_pod_gone(struct kpod *p, const char *text);
 /* Called when the watch has delivered a cluster event about the pod. */
-/* Returns false while another daemon may have taken over the store: then no pod may be created or deleted. */
-bool pl_kube_is_owner(struct kube *k);
 void pl_worker_pod_event(struct kpod *p, json_t *event);
 /* Decides again what the pod's state means, because time has passed. */
 void pl_worker_pod_tick(struct kpod *p);
@@ -276,12 +280,14 @@ void pl_kube_on_room(void *kube);
 bool pl_kube_is_right(enum pl_kube_verdict verdict);
 /* Writes why pods cannot be watched, with the name of the API server; "" if they can. There is a feed of pods. */
 void pl_kube_watch_problem(const struct kube *k, char out[PL_POD_WHY_BYTES]);
+/* Returns true if the API server, rather than a right, is gone, or has failed lately. */
+bool pl_kube_is_away(const struct kube *k);
 /* Called at each timer tick: looks whether it is there, and logs a change. */
 void pl_kube_outage_look(struct kube *k);
 /* Implements pl_executor_ops.outage. */
 bool pl_kube_outage(struct pl_executor *x, struct pl_executor_outage *ret);
 
-/* ---- owner_object.c: the ConfigMap that owns the pods ---- */
+/* ---- owner_object.c: the ConfigMap that owns the pods, and Events about it ---- */
 void pl_owner_object_path(const struct kube *k, char ret[600]);
 /* Requests a check of the ConfigMap, because it may be gone or replaced. Pods that were refused because of
  * their namespace wait until it was read. */
@@ -289,6 +295,11 @@ void pl_owner_object_recheck(struct kube *k);
 /* Reads the ConfigMap again if pl_owner_object_recheck was called. */
 void pl_owner_object_read(struct kube *k);
 void pl_owner_object_stop(struct kube *k);
+/* Writes an Event about the ConfigMap, if there is one and the account may; see kube_event.h for `reason` and the bounds. Does
+ * not block and cannot fail: an Event that cannot be written is dropped. */
+void pl_owner_event(struct kube *k, const char *reason, bool warning, const char *message);
+/* Sends the next Event that waits, unless the API server is known to be gone. */
+void pl_owner_event_send(struct kube *k);
 
 /* ---- pod_attach_timeout.c: pods whose containers run but whose agent has not attached ---- */
 /* Called when the containers of the pod have started to run on that node. */

@@ -8,6 +8,7 @@
  *
  * Headers for other rooms:
  *   kube_client       requests with retries and a rate limit
+ *   kube_event        builds the Events about one object, and bounds how many are sent
  *   kube_log          reads a container's log across reconnects
  *   kube_object       creates an object once and deletes exactly that object
  *   kube_permission   checks the daemon's permissions, and which features are off without them

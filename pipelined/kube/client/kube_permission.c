@@ -15,6 +15,7 @@ static const struct pl_kube_question questions[] = {
     {PL_KUBE_MAY_MANIFESTS, "get", "", "configmaps", NULL, false},
     {PL_KUBE_MAY_EVENTS, "list", "", "events", NULL, false},
     {PL_KUBE_MAY_EVENTS, "watch", "", "events", NULL, false},
+    {PL_KUBE_MAY_WRITE_EVENTS, "create", "", "events", NULL, false},
     {PL_KUBE_MAY_LOGS, "get", "", "pods", "log", false},
     {PL_KUBE_MAY_NODES, "list", "", "nodes", NULL, true},
     {PL_KUBE_MAY_NODES, "watch", "", "nodes", NULL, true},

@@ -13,6 +13,7 @@
     X(PODS, "no stage can run as a pod")                                                                                         \
     X(MANIFESTS, "pods have no owner, so they stay when the daemon is deleted")                                                  \
     X(EVENTS, "the reason why a pod waits is taken only from its conditions")                                                    \
+    X(WRITE_EVENTS, "no Events tell of lost workers and outages; the log and inspect job do")                                    \
     X(LOGS, "container logs are not shown: neither for an agent that does not connect nor by pipelinectl logs --container")      \
     X(NODES, "the cluster's capacity is unknown and GPUs are not listed")                                                        \
     X(ALL_PODS, "free capacity of nodes is not shown, because pods of other namespaces are unknown")                             \
