@@ -283,3 +283,11 @@ def test_where_no_daemon_is_known_to_have_been_nothing_is_waited_for(tmp_path, v
                          env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)})
     assert got.returncode == 6 and "no server at http://127.0.0.1:1" in got.stderr and "trying again" not in got.stderr
     assert time.monotonic() - began < 30
+
+
+def test_a_server_whose_name_cannot_be_resolved_is_none_to_start():
+    """The name has a part of 64 characters: no resolver looks for it."""
+    url = f"http://{'a' * 64}.invalid:7380"
+    got = subprocess.run([os.path.join(BIN, "pipelinectl"), "--server", url, "status"], capture_output=True, text=True, check=False)
+    assert got.returncode == 6 and f"no server at {url}: its name cannot be resolved: check the address in --server" in got.stderr, got.stderr
+    assert "start pipelined" not in got.stderr
