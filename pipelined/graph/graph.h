@@ -77,7 +77,7 @@ enum pl_graph_kind {
 struct pl_graph_node {
     enum pl_graph_kind kind;
     uint32_t band;     /* less than n_bands */
-    uint32_t pipeline; /* any number that stands for the pipeline; PL_GRAPH_NONE for repos */
+    uint32_t pipeline; /* number that stands for the pipeline, of one band; PL_GRAPH_NONE for repos */
     bool keep;         /* the node does not fold */
 };
 
@@ -129,6 +129,10 @@ static inline int32_t pl_graph_hang(enum pl_graph_kind kind)
     return kind == PL_GRAPH_STAGE ? PL_GRAPH_OUTPUT_X : 0;
 }
 
+/* Gives the nodes in an order in which each comes after all that it reads; it lives in `arena`. Errors as
+ * pl_graph_lay_out. */
+PL_MUST_CHECK
+int pl_graph_order(const struct pl_graph *graph, struct pl_arena *arena, uint32_t **ret, struct pl_err *err);
 /* Lays the graph out; the result lives in `arena`. PL_EINVAL: an index is out of range, an edge connects two
  * bands, or there is a cycle of two or more nodes. PL_ETOOBIG: more than PL_GRAPH_NODES_MAX nodes or
  * PL_GRAPH_EDGES_MAX edges. PL_ENOMEM. */

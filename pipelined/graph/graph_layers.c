@@ -30,8 +30,9 @@ int graph_ends_find(const struct pl_graph *g, struct pl_arena *arena, struct gra
     return 0;
 }
 
-int graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret,
-                      struct pl_err *err)
+/* Finds the topological order and the layers. */
+static int sort_nodes(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret_order,
+                      uint32_t **ret_layer, struct pl_err *err)
 {
     uint32_t *layer = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *layer),
              *waits = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *waits),
@@ -59,6 +60,25 @@ int graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, s
     }
     if (n < g->n_nodes)
         return pl_err_set(err, PL_EINVAL, "%u nodes of the graph are in a cycle, or behind one", g->n_nodes - n);
-    *ret = layer;
+    *ret_order = queue;
+    *ret_layer = layer;
     return 0;
+}
+
+int graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret,
+                      struct pl_err *err)
+{
+    uint32_t *order;
+
+    return sort_nodes(g, ends, arena, &order, ret, err);
+}
+
+int pl_graph_order(const struct pl_graph *graph, struct pl_arena *arena, uint32_t **ret, struct pl_err *err)
+{
+    struct graph_ends ends;
+    uint32_t *layer;
+    int r = graph_check(graph, err);
+
+    r = r < 0 ? r : graph_ends_find(graph, arena, &ends, err);
+    return r < 0 ? r : sort_nodes(graph, &ends, arena, ret, &layer, err);
 }

@@ -2,8 +2,8 @@
  *
  * In:      Requests.
  * Out:     JSON and streams.
- * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, failure, metrics, notify, plan, source,
- *          spec, text, storage/{base, system, tree}
+ * Uses:    api/{access, data_routes, graph_view, server, transfer}, db/{pipelines, retention, tx, writer}, failure, metrics, notify, plan,
+ *          source, spec, text, storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
  * Headers for other rooms:
@@ -15,6 +15,7 @@
  *   routes_defaults   cluster and project defaults
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection
+ *   routes_graph      the graph of repos and stages
  *   routes_hooks      webhooks of servers of repositories
  *   routes_logs       logs of stages and containers
  *   routes_metrics    figures for a monitoring system

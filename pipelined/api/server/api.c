@@ -3,6 +3,7 @@
  * and writes the audit entry. */
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/api/graph_view/graph_view.h"
 #include "pipelined/api/server/openapi.h"
 #include "pipelined/api/transfer/upload_session.h"
 #include "pipelined/api/transfer/upload_verify.h"
@@ -481,6 +482,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_upload_verify_destroy(a->read_back);
     pl_disk_watch_destroy(a->services.disks);
     pl_run_waiters_destroy(a->waits);
+    pl_graph_views_destroy(a->graphs);
     pl_turns_destroy(a->services.turns);
     pl_buf_finish(&a->openapi);
     free(a->tables);

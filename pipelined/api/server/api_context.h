@@ -106,6 +106,7 @@ struct pl_api {
     struct pl_read_back *read_back;
     struct pl_api_moved moved;
     struct pl_run_waits *waits;
+    struct pl_graph_views *graphs;
     int64_t started_us;    /* wall clock */
     _Atomic bool draining; /* set when the daemon begins to end */
     struct pl_api_check check;

@@ -2,7 +2,7 @@
  *
  * In:      Configuration, tables of routes.
  * Out:     Listeners; parsed requests for handlers.
- * Uses:    api/transfer, db/{gc, stage_log, writer}, engine, policy, text, net/{loop, server}, storage/{base, store,
+ * Uses:    api/{graph_view, transfer}, db/{gc, stage_log, writer}, engine, policy, text, net/{loop, server}, storage/{base, store,
  *          system}
  * Threads: HTTP threads and pool.
  *

@@ -1,0 +1,240 @@
+/* The picture: what the caller sees, folded if it is large, laid out, as JSON. */
+#include "pipelined/api/graph_view/graph_internal.h"
+
+#include "pipelined/text/json_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One picture while it is made. */
+struct drawing {
+    const struct pl_graph_view *view;
+    struct graph_seen seen;
+    struct pl_graph_folding f;
+    struct pl_graph_layout l;
+    uint32_t *first_node, *first_edge; /* by folded node and edge: the first one that it stands for */
+};
+
+/* ---- the key of a picture ---- */
+
+static void add_number(struct pl_hasher *h, uint32_t n)
+{
+    pl_hasher_add(h, &n, sizeof n);
+}
+
+/* Makes the hash of all that the picture depends on. */
+static struct pl_hash key_of(const struct drawing *d, const struct pl_graph_ask *ask)
+{
+    const struct graph_seen *seen = &d->seen;
+    struct pl_hasher h;
+    struct pl_hash key;
+
+    pl_hasher_init(&h);
+    pl_hasher_add(&h, &d->view->version, sizeof d->view->version);
+    add_number(&h, ask->fold);
+    add_number(&h, seen->g.n_nodes);
+    for (uint32_t v = 0; v < seen->g.n_nodes; v++) {
+        add_number(&h, seen->stage_of[v]);
+        add_number(&h, seen->ref_of[v]);
+        add_number(&h, seen->nodes[v].band * 2 + seen->nodes[v].keep);
+    }
+    for (uint32_t e = 0; e < seen->g.n_edges; e++) {
+        add_number(&h, seen->edges[e].from);
+        add_number(&h, seen->edge_stage[e]);
+        add_number(&h, seen->edge_input[e]);
+    }
+    pl_hasher_get(&h, &key);
+    return key;
+}
+
+/* ---- JSON ---- */
+
+static json_t *pipelines_json(const struct drawing *d, uint32_t band)
+{
+    json_t *list = json_array();
+
+    for (uint32_t p = 0; p < d->view->n_pipelines; p++) {
+        const struct graph_pipeline *one = &d->view->pipelines[p];
+
+        if (d->seen.band_of[p] == band)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s*}", "project", one->project, "name", one->name, "version",
+                                                  (json_int_t)one->version, "commit", *one->commit ? one->commit : NULL));
+    }
+    return list;
+}
+
+static json_t *bands_json(const struct drawing *d)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < d->f.graph.n_bands; i++) {
+        const struct pl_graph_area *a = &d->l.bands[i];
+
+        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:i, s:o}", "x", a->x, "y", a->y, "w", a->w, "h", a->h,
+                                              "pipelines", pipelines_json(d, i)));
+    }
+    return list;
+}
+
+/* Adds the members of nodes that stand for several. */
+static void add_members(const struct drawing *d, json_t *nodes)
+{
+    for (uint32_t v = 0; v < d->seen.g.n_nodes; v++) {
+        const uint32_t node = d->f.node_of[v];
+        json_t *o = json_array_get(nodes, node), *members;
+
+        if (d->f.count[node] < 2)
+            continue;
+        members = json_object_get(o, "members");
+        if (!members) {
+            members = json_array();
+            json_object_set_new(o, "members", members);
+        }
+        json_array_append_new(members, json_string(d->view->refs[d->seen.ref_of[v]].key));
+    }
+}
+
+static json_t *node_json(const struct drawing *d, uint32_t node)
+{
+    static const char *const kinds[] = {"repo", "stage", "stages", "repos", "pipelines"};
+    const struct pl_graph_node *n = &d->f.graph.nodes[node];
+    const struct pl_graph_box *box = &d->l.boxes[node];
+    const struct graph_pipeline *p = n->pipeline == PL_GRAPH_NONE ? NULL : &d->view->pipelines[n->pipeline];
+    const struct graph_ref *ref = &d->view->refs[d->seen.ref_of[d->first_node[node]]];
+    const uint32_t stage = d->seen.stage_of[d->first_node[node]];
+    json_t *o =
+        json_pack("{s:s, s:i, s:s, s:s*, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I}", "kind", kinds[n->kind], "band", (int)n->band,
+                  "project", ref->project, "pipeline", p ? p->name : NULL, "x", box->x, "y", box->y, "w", box->w, "h", box->h,
+                  "rail", box->rail, "layer", (int)box->layer, "row", (int)box->row, "count", (json_int_t)d->f.count[node]);
+
+    if (d->f.count[node] > 1)
+        return o;
+    json_object_set_new(o, "key", json_string(ref->key));
+    json_object_set_new(o, "name", json_string(ref->repo));
+    json_object_set_new(o, "branch", json_string(ref->branch));
+    if (stage != PL_GRAPH_NONE)
+        json_object_set_new(o, "gpus", json_integer(d->view->stages[stage].gpus));
+    return o;
+}
+
+static json_t *nodes_json(const struct drawing *d)
+{
+    json_t *list = json_array();
+
+    for (uint32_t v = 0; v < d->f.graph.n_nodes; v++)
+        json_array_append_new(list, node_json(d, v));
+    add_members(d, list);
+    return list;
+}
+
+static json_t *edge_json(const struct drawing *d, uint32_t edge)
+{
+    const struct pl_graph_edge *e = &d->f.graph.edges[edge];
+    const uint32_t first = d->first_edge[edge];
+    const struct graph_input *input = &d->view->stages[d->seen.edge_stage[first]].inputs[d->seen.edge_input[first]];
+    const struct pl_graph_path *path = &d->l.paths[edge];
+    json_t *points = json_array(), *o = json_pack("{s:i, s:i, s:o, s:i}", "from", (int)e->from, "to", (int)e->to, "points",
+                                                  points, "count", (int)d->f.edge_count[edge]);
+
+    for (uint32_t i = 0; i < path->n; i++) {
+        json_array_append_new(points, json_integer(path->points[i].x));
+        json_array_append_new(points, json_integer(path->points[i].y));
+    }
+    if (d->f.edge_count[edge] > 1)
+        return o;
+    json_object_set_new(o, "input", json_string(input->name));
+    json_object_set_new(o, "glob", json_string(input->glob));
+    if (input->n_files) {
+        json_t *files = json_array();
+
+        for (size_t i = 0; i < input->n_files; i++)
+            json_array_append_new(files, json_string(input->files[i]));
+        json_object_set_new(o, "files", files);
+    }
+    return o;
+}
+
+static json_t *edges_json(const struct drawing *d)
+{
+    json_t *list = json_array();
+
+    for (uint32_t e = 0; e < d->f.graph.n_edges; e++)
+        json_array_append_new(list, edge_json(d, e));
+    return list;
+}
+
+/* Writes the picture as JSON text. */
+static int write_picture(const struct drawing *d, struct pl_buf *ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *o = NULL;
+    _cleanup_free_ char *text = NULL;
+    char version[GRAPH_VERSION_HEX + 1];
+
+    graph_version_text(d->view, version);
+    o = json_pack("{s:s, s:i, s:i, s:i, s:b, s:o, s:o, s:o}", "version", version, "w", d->l.w, "h", d->l.h, "total",
+                  (int)d->seen.g.n_nodes, "folded", d->f.graph.n_nodes < d->seen.g.n_nodes, "bands", bands_json(d), "nodes",
+                  nodes_json(d), "edges", edges_json(d));
+    text = o ? pl_json_text(o, JSON_COMPACT) : NULL;
+    return text ? pl_buf_add(ret, text, strlen(text), err) : pl_err_nomem(err);
+}
+
+/* ---- drawing ---- */
+
+/* Finds the first node and edge that each folded one stands for. */
+static int find_first(struct drawing *d, struct pl_arena *arena, struct pl_err *err)
+{
+    d->first_node = pl_arena_alloc(arena, (d->f.graph.n_nodes + 1) * sizeof *d->first_node);
+    d->first_edge = pl_arena_alloc(arena, (d->f.graph.n_edges + 1) * sizeof *d->first_edge);
+    if (!d->first_node || !d->first_edge)
+        return pl_err_nomem(err);
+    for (uint32_t v = d->seen.g.n_nodes; v-- > 0;)
+        d->first_node[d->f.node_of[v]] = v;
+    for (uint32_t e = d->seen.g.n_edges; e-- > 0;)
+        if (d->f.edge_of[e] != PL_GRAPH_NONE)
+            d->first_edge[d->f.edge_of[e]] = e;
+    return 0;
+}
+
+/* Keeps the stages out of the folding that run or failed. */
+static int keep_some(struct drawing *d, struct pl_conn *c, struct pl_arena *arena, struct pl_err *err)
+{
+    bool *keep = pl_arena_alloc(arena, (d->view->n_stages + 1) * sizeof *keep);
+    int r = keep ? graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
+
+    for (uint32_t v = 0; r == 0 && v < d->seen.g.n_nodes; v++)
+        d->seen.nodes[v].keep |= d->seen.stage_of[v] != PL_GRAPH_NONE && keep[d->seen.stage_of[v]];
+    return r;
+}
+
+int pl_graph_picture(struct pl_graph_views *views, const struct pl_graph_view *view, struct pl_conn *c,
+                     const struct pl_graph_ask *ask, const char *known, char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
+                     struct pl_err *err)
+{
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    const uint32_t limit = ask->fold ? PL_GRAPH_FOLD_LIMIT : UINT32_MAX;
+    struct drawing d = {.view = view};
+    char hex[PL_HASH_HEX + 1];
+    struct pl_hash key;
+    int r = arena ? graph_seen_find(view, ask, arena, &d.seen, err) : pl_err_nomem(err);
+
+    if (r == 0 && d.seen.g.n_nodes > limit)
+        r = keep_some(&d, c, arena, err);
+    if (r < 0)
+        return r;
+    key = key_of(&d, ask);
+    snprintf(ret_etag, PL_GRAPH_ETAG_SIZE, "\"%.32s\"", pl_hash_hex(&key, hex));
+    if (known && (pl_streq(known, "*") || strstr(known, ret_etag)))
+        return 0;
+    r = graph_picture_recall(views, &key, ret, err);
+    if (r != 0)
+        return PL_MIN(r, 0);
+    r = pl_graph_fold(&d.seen.g, limit, arena, &d.f, err);
+    r = r < 0 ? r : pl_graph_lay_out(&d.f.graph, arena, &d.l, err);
+    r = r < 0 ? r : find_first(&d, arena, err);
+    r = r < 0 ? r : write_picture(&d, &text, err);
+    r = r < 0 ? r : pl_buf_add(ret, text.data, text.len, err);
+    if (r == 0)
+        graph_picture_keep(views, &key, &text);
+    return r;
+}

@@ -1,0 +1,70 @@
+/* api/graph_view: The graph of repos and stages as the API shows it: its picture, and the state of its nodes.
+ *
+ * In:      Current stages, newest jobs and heads of branches from the database; what the caller may read.
+ * Out:     JSON of GET /api/v1/graph and GET /api/v1/graph/state.
+ * Uses:    graph, db/writer, text, storage/base
+ * Threads: Storage pool. Only the cache is shared; a view does not change.
+ *
+ * Inside:
+ *   graph_bands     the nodes, edges and bands that a caller sees
+ *   graph_internal  what a view consists of
+ *   graph_picture   layout and its JSON
+ *   graph_state     the state of stages and repos
+ *   graph_views     reads the stages, and keeps the newest view and pictures */
+
+/* graph_view: stages as they are now, with what they read.
+ *
+ * The view is made of the current stages alone, whose rows never change: their ids are its version. It is read again
+ * when these ids differ. Pictures are kept too, PL_GRAPH_PICTURES of them, by all that they depend on: the version, what
+ * the caller may read and has asked for, and, if the graph folds, which nodes stay out.
+ *
+ * A band shows the stages of one pipeline, or of several that read each other's repos. A repo that no stage of the band
+ * writes is a pill in each band that reads it. So is a branch of a stage's repo that the stage does not write. What the
+ * caller may not read is not there, nor are edges from it. */
+#pragma once
+
+#include "pipelined/db/writer/sql.h"
+#include "storage/base/buf.h"
+
+#define PL_GRAPH_PICTURES  16u  /* pictures that are kept */
+#define PL_GRAPH_KEEP_MAX  100u /* nodes that a caller may keep out of the folding */
+#define PL_GRAPH_ETAG_SIZE 40
+
+struct pl_graph_views; /* the cache; any thread */
+struct pl_graph_view;  /* counted references; immutable */
+
+/* What a caller asks for, and may read. Borrowed. */
+struct pl_graph_ask {
+    const char *project, *pipeline; /* NULL = all; a pipeline is one of `project`, or of any project */
+    bool fold;                      /* fold a graph of more than PL_GRAPH_FOLD_LIMIT nodes */
+    const char *const *keep;        /* keys of nodes that do not fold: "PROJECT/NAME", "PROJECT/REPO@BRANCH" */
+    size_t n_keep;
+    pl_readable_fn readable;
+    const void *who;
+};
+
+/* Creates an empty cache. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_graph_views_create(struct pl_graph_views **ret, struct pl_err *err);
+struct pl_graph_views *pl_graph_views_destroy(struct pl_graph_views *views);
+
+/* Gets a reference to the view of the current stages, from the cache or read anew. PL_ENOMEM, errors of the database. */
+PL_MUST_CHECK
+int pl_graph_view_get(struct pl_graph_views *views, struct pl_conn *c, struct pl_graph_view **ret, struct pl_err *err);
+struct pl_graph_view *pl_graph_view_unref(struct pl_graph_view *view);
+static inline void pl_graph_view_unrefp(struct pl_graph_view **view)
+{
+    *view = pl_graph_view_unref(*view);
+}
+
+/* Makes the picture: appends its JSON to `ret` and sets its ETag. If `known`, an If-None-Match header or NULL, has this
+ * ETag, nothing is appended. `c` is read only if the graph folds. PL_ETOOBIG: more nodes than can be laid out; PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_graph_picture(struct pl_graph_views *views, const struct pl_graph_view *view, struct pl_conn *c,
+                     const struct pl_graph_ask *ask, const char *known, char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
+                     struct pl_err *err);
+/* Makes the state of the nodes that the caller sees, a new reference: {"version", "stages", "repos"}. `fold` and `keep` do not
+ * count. PL_ENOMEM, errors of the database. */
+PL_MUST_CHECK
+int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask, json_t **ret,
+                   struct pl_err *err);

@@ -1,0 +1,149 @@
+/* The graph of repos and stages: its picture, and apart from it the state of its nodes. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/api/graph_view/graph_view.h"
+#include "pipelined/text/json_text.h"
+
+#include <stdio.h>
+
+static int open_graph(struct pl_api *a, struct pl_err *err)
+{
+    return pl_graph_views_create(&a->graphs, err);
+}
+
+/* What a request asks for. */
+struct asked {
+    struct pl_graph_ask ask;
+    const char *keep[PL_GRAPH_KEEP_MAX];
+};
+
+static int read_ask(const struct pl_http_request *req, struct asked *ret, struct pl_err *err)
+{
+    *ret = (struct asked){.ask = {.project = pl_http_query(req, "project"),
+                                  .pipeline = pl_http_query(req, "pipeline"),
+                                  .fold = !pl_http_query(req, "fold") || pl_http_query_flag(req, "fold"),
+                                  .keep = ret->keep,
+                                  .readable = pl_access_may_read,
+                                  .who = pl_http_context(req)}};
+    for (const char *key; (key = pl_http_query_at(req, "keep", ret->ask.n_keep)); ret->ask.n_keep++) {
+        if (ret->ask.n_keep == PL_GRAPH_KEEP_MAX)
+            return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep is given more than %u times", PL_GRAPH_KEEP_MAX), "keep");
+        ret->keep[ret->ask.n_keep] = key;
+    }
+    return 0;
+}
+
+/* Replies with JSON text and its ETag, or with 304 if `known` is true. Takes the bytes. */
+static void reply(struct pl_http_request *req, const char *etag, bool known, struct pl_buf *text)
+{
+    pl_http_reply_header(req, "ETag", etag);
+    pl_http_reply_header(req, "Cache-Control", "private, no-cache");
+    if (known)
+        pl_http_reply(req, 304, NULL, NULL, 0);
+    else
+        pl_http_reply_buf(req, 200, "application/json", text);
+}
+
+static int make_picture(struct pl_api *a, struct pl_http_request *req, char etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
+                        struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
+    struct asked asked;
+    int r = read_ask(req, &asked, err);
+
+    r = r < 0 ? r : pl_graph_view_get(a->graphs, rd.conn, &view, err);
+    return r < 0 ? r
+                 : pl_graph_picture(a->graphs, view, rd.conn, &asked.ask, pl_http_header(req, "If-None-Match"), etag, ret, err);
+}
+
+static void get_graph(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    char etag[PL_GRAPH_ETAG_SIZE];
+    struct pl_err err = {0};
+
+    if (make_picture(a, req, etag, &text, &err) < 0)
+        pl_http_reply_error(req, &err);
+    else
+        reply(req, etag, text.len == 0, &text);
+}
+
+static int make_state(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
+    _cleanup_(json_decrefp) json_t *state = NULL;
+    _cleanup_free_ char *text = NULL;
+    struct asked asked;
+    int r = read_ask(req, &asked, err);
+
+    r = r < 0 ? r : pl_graph_view_get(a->graphs, rd.conn, &view, err);
+    r = r < 0 ? r : pl_graph_state(view, rd.conn, &asked.ask, &state, err);
+    if (r < 0)
+        return r;
+    text = pl_json_text(state, JSON_COMPACT);
+    return text ? pl_buf_add(ret, text, strlen(text), err) : pl_err_nomem(err);
+}
+
+static void get_state(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    const char *known = pl_http_header(req, "If-None-Match");
+    char etag[PL_GRAPH_ETAG_SIZE], hex[PL_HASH_HEX + 1];
+    struct pl_err err = {0};
+    struct pl_hash hash;
+
+    if (make_state(a, req, &text, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pl_hash_sha256(text.data, text.len, &hash);
+    snprintf(etag, sizeof etag, "\"%.32s\"", pl_hash_hex(&hash, hex));
+    reply(req, etag, known && strstr(known, etag), &text);
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/graph",
+     .raw = get_graph,
+     .verb = PL_VERB_LIST,
+     .summary =
+         "Returns the graph of repos and stages with the places of its boxes and the paths of its edges, in px. A graph of "
+         "more than 200 nodes is folded, unless `fold` is false; `keep` names nodes that stay out. The ETag changes with "
+         "the picture.",
+     .query = "project pipeline fold:boolean keep*",
+     .reply = "Graph"},
+    {.method = "GET",
+     .pattern = "/api/v1/graph/state",
+     .raw = get_state,
+     .verb = PL_VERB_LIST,
+     .summary = "Returns what the stages and repos of the graph do and hold now, by the keys of its nodes.",
+     .query = "project pipeline",
+     .reply = "GraphState"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    /* total: nodes before folding */
+    {"Graph", "version:string w:integer h:integer total:integer folded:boolean bands:GraphBand[] nodes:GraphNode[] "
+              "edges:GraphEdge[]"},
+    {"GraphBand", "x:integer y:integer w:integer h:integer pipelines:GraphPipeline[]"},
+    {"GraphPipeline", "project:string name:string version:integer commit:string?"},
+    /* kind: repo, stage, stages, repos, pipelines; key: of one repo or stage; members: keys of several; an edge leaves right of the
+     * box on its rail */
+    {"GraphNode",
+     "kind:string band:integer project:string pipeline:string? key:string? name:string? branch:string? gpus:integer? "
+     "count:integer members:string[]? x:integer y:integer w:integer h:integer rail:integer layer:integer "
+     "row:integer"},
+    /* points: x, y, x, y …; from, to: numbers of nodes; input, glob and files only if it is one edge (count 1) */
+    {"GraphEdge", "from:integer to:integer count:integer input:string? glob:string? files:string[]? points:integer[]"},
+    {"GraphState", "version:string stages:StageState[] repos:RepoState[]"},
+    /* state: none, waiting, starting, running, finishing, done, partly_failed, failed, stopped, superseded, not_run */
+    {"StageState", "key:string project:string name:string state:string reason:string? run:string? datums:GraphDatums? "
+                   "device:string? created_us:integer? started_us:integer? finished_us:integer? stopped:boolean stale:boolean "
+                   "code:string? commit:GraphCommit?"},
+    {"RepoState", "key:string project:string name:string branch:string exists:boolean commit:GraphCommit?"},
+    {"GraphDatums", "total:integer reused:integer done:integer failed:integer"},
+    {"GraphCommit", "id:string files:integer bytes:integer author:string message:string created_us:integer"},
+};
+PL_API_TABLE_OPENED(graph, routes, schemas, open_graph);
