@@ -11,6 +11,7 @@ import sys
 import bucket
 import gateway
 import kube
+import losses
 import measure
 import ours
 import peers
@@ -20,7 +21,7 @@ import space
 import spine
 import works
 
-EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY, **sources.EVERY}
+EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY, **losses.EVERY, **sources.EVERY}
 UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "percent": "{:.2f} %",
          "a second": "{:,.0f}/s", "requests": "{:,.0f}"}
 

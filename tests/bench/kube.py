@@ -88,8 +88,11 @@ class Audited(control_plane.ControlPlane):
     def written(self):
         """Entries of the log about pods that were taken, dry runs left out."""
         with open(self.log, encoding="utf-8") as lines:
-            entries = [json.loads(line) for line in lines]
-        return [one for one in entries if one["objectRef"]["resource"] == "pods" and one["responseStatus"]["code"] < 300 and "dryRun" not in one["requestURI"]]
+            return [one for one in map(json.loads, lines) if wrote_pod(one)]
+
+
+def wrote_pod(entry):
+    return entry["objectRef"]["resource"] == "pods" and entry["responseStatus"]["code"] < 300 and "dryRun" not in entry["requestURI"]
 
 
 class Kubelets:

@@ -16,6 +16,9 @@
 #   stages    5,000 jobs of 5,000 stages as pods of a real kube-apiserver whose nodes are simulated, beside a client that makes the same pods
 #             without a daemon ("raw"); how long a pod waits for the result before it. Once built: tests/kube/control_plane.py build
 #   pods-overlap   overlap in a pod that holds a GPU, on a real kube-apiserver whose node is simulated and really runs agent and command; as root
+#   lost      a pod that is deleted, evicted or drained, until its datum runs in the next one; agent and command really run; as root
+#   killed    a daemon that is killed while it makes pods, until it makes the next one
+#   metrics   /metrics with 1,000 stages and 10,000 pods on that API server
 #   real      a push on a real kubelet beside a bare pod with the same containers ("raw"); as root, in a corner of the machine
 #   puts      10,000 files one by one into an open commit
 #   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys
