@@ -1,54 +1,40 @@
-/* The state of stages and repos: three queries for all of them, whatever their number. */
+/* The state of stages and repos: three queries for all of them, whatever their number. The reply is written as text while
+ * the rows are read: building JSON values would take several times as long as the queries. */
 #include "pipelined/api/graph_view/graph_internal.h"
 
 #include "pipelined/text/json_text.h"
 #include "storage/base/path.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MESSAGE_CHARS "200" /* of a commit's message */
 
-/* The newest commit of a branch. */
+/* The newest commit of a branch. Texts live in the arena. */
 struct head {
     bool exists;                /* the repo does */
     char commit[PL_ID_HEX + 1]; /* "" = none */
-    json_t *json;               /* as the reply has it; NULL = none */
-    json_t *provenance;         /* [{project, repo, branch, commit}…] */
+    const char *json;           /* as the reply has it */
+    const char *provenance;     /* [{project, repo, branch, commit}…] as text */
 };
 
 /* The job of a stage that counts: one that runs, or else the newest. Jobs of runs that write branches of their own do
  * not count. */
 struct stage_job {
-    json_t *json;   /* the fields of the job in the reply; NULL = there is none */
-    json_t *inputs; /* of a job that was successful, as a head's provenance: what its output was made from */
+    const char *json; /* the fields of the job in the reply; NULL = there is none */
     bool stands_out, stopped;
 };
 
 struct states {
     const struct pl_graph_view *view;
+    struct pl_arena *arena;
     uint32_t *by_id;        /* stages by their ids */
     struct stage_job *jobs; /* by stage */
     struct head *heads;     /* by ref */
     bool *stale;            /* by stage */
 };
-
-static void states_finish(struct states *s)
-{
-    for (uint32_t i = 0; s->jobs && i < s->view->n_stages; i++) {
-        json_decref(s->jobs[i].json);
-        json_decref(s->jobs[i].inputs);
-    }
-    for (uint32_t i = 0; s->heads && i < s->view->n_refs; i++) {
-        json_decref(s->heads[i].json);
-        json_decref(s->heads[i].provenance);
-    }
-    free(s->by_id);
-    free(s->jobs);
-    free(s->heads);
-    free(s->stale);
-}
 
 static int by_id(const void *x, const void *y, void *stages)
 {
@@ -58,13 +44,14 @@ static int by_id(const void *x, const void *y, void *stages)
     return (a > b) - (a < b);
 }
 
-static int states_init(struct states *s, const struct pl_graph_view *view, struct pl_err *err)
+static int states_init(struct states *s, const struct pl_graph_view *view, struct pl_arena *arena, struct pl_err *err)
 {
-    s->view = view;
-    s->by_id = calloc(view->n_stages + 1, sizeof *s->by_id);
-    s->jobs = calloc(view->n_stages + 1, sizeof *s->jobs);
-    s->heads = calloc(view->n_refs + 1, sizeof *s->heads);
-    s->stale = calloc(view->n_stages + 1, sizeof *s->stale);
+    *s = (struct states){.view = view,
+                         .arena = arena,
+                         .by_id = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->by_id),
+                         .jobs = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->jobs),
+                         .heads = pl_arena_alloc(arena, (view->n_refs + 1) * sizeof *s->heads),
+                         .stale = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->stale)};
     if (!s->by_id || !s->jobs || !s->heads || !s->stale)
         return pl_err_nomem(err);
     for (uint32_t i = 0; i < view->n_stages; i++)
@@ -89,18 +76,129 @@ static uint32_t stage_of(const struct states *s, int64_t id)
     return low < s->view->n_stages && s->view->stages[s->by_id[low]].id == id ? s->by_id[low] : PL_GRAPH_NONE;
 }
 
+/* ---- text ---- */
+
+/* Appends a text as a JSON string. */
+static int add_string(struct pl_buf *out, const char *text, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *value = NULL;
+    _cleanup_free_ char *quoted = NULL;
+    const char *c = text;
+
+    while (*c >= ' ' && *c < 0x7f && *c != '"' && *c != '\\')
+        c++;
+    if (!*c)
+        return pl_buf_addf(out, err, "\"%s\"", text);
+    value = json_string(text);
+    quoted = value ? pl_json_text(value, JSON_ENCODE_ANY) : NULL;
+    return quoted ? pl_buf_add(out, quoted, strlen(quoted), err) : pl_err_nomem(err);
+}
+
+static int add_number(struct pl_buf *out, const char *key, int64_t n, struct pl_err *err)
+{
+    return pl_buf_addf(out, err, "%s%" PRId64, key, n);
+}
+
+/* Appends a time, null for 0. */
+static int add_time(struct pl_buf *out, const char *key, int64_t us, struct pl_err *err)
+{
+    return us ? add_number(out, key, us, err) : pl_buf_addf(out, err, "%snull", key);
+}
+
+static int add_field(struct pl_buf *out, const char *key, const char *text, struct pl_err *err)
+{
+    int r = pl_buf_add(out, key, strlen(key), err);
+
+    return r < 0 ? r : add_string(out, text, err);
+}
+
+/* Copies a text that was written into the arena. */
+static int keep_text(struct states *s, const struct pl_buf *text, const char **ret, struct pl_err *err)
+{
+    *ret = pl_arena_strndup(s->arena, (const char *)text->data, text->len);
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+/* ---- heads ---- */
+
+/* Columns of a head, after those of what it belongs to. */
+enum { COMMIT, FILES, BYTES, AUTHOR, MESSAGE, AT, PROVENANCE };
+#define HEAD_COLUMNS "c.run, c.files, c.bytes, c.author, substr(c.message, 1, " MESSAGE_CHARS "), c.created_us, c.provenance"
+
+/* Takes the head that begins at this column. */
+static int take_head(struct states *s, struct head *head, const struct pl_rows *rows, int from, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    int r;
+
+    if (!*pl_col_text(rows, from + COMMIT))
+        return 0;
+    snprintf(head->commit, sizeof head->commit, "%s", pl_col_text(rows, from + COMMIT));
+    head->provenance = pl_arena_strdup(s->arena, pl_col_text(rows, from + PROVENANCE));
+    r = head->provenance ? add_field(&text, "{\"id\":", head->commit, err) : pl_err_nomem(err);
+    r = r < 0 ? r : add_number(&text, ",\"files\":", pl_col_int(rows, from + FILES), err);
+    r = r < 0 ? r : add_number(&text, ",\"bytes\":", pl_col_int(rows, from + BYTES), err);
+    r = r < 0 ? r : add_field(&text, ",\"author\":", pl_col_text(rows, from + AUTHOR), err);
+    r = r < 0 ? r : add_field(&text, ",\"message\":", pl_col_text(rows, from + MESSAGE), err);
+    r = r < 0 ? r : add_number(&text, ",\"created_us\":", pl_col_int(rows, from + AT), err);
+    r = r < 0 ? r : pl_buf_add(&text, "}", 1, err);
+    return r < 0 ? r : keep_text(s, &text, &head->json, err);
+}
+
+#define PILL_HEADS                                                                                                               \
+    "SELECT k.key, " HEAD_COLUMNS " FROM json_each(?1) k CROSS JOIN repo r ON r.project = json_extract(k.value, '$[0]')"         \
+    " AND r.name = json_extract(k.value, '$[1]') LEFT JOIN branch b ON b.repo = r.id"                                            \
+    " AND b.name = json_extract(k.value, '$[2]') LEFT JOIN commit_ c ON c.id = b.head WHERE k.type = 'array'"
+
+/* Makes the list that PILL_HEADS looks up: [project, repo, branch] of each pill that the caller sees, at its number. */
+static char *wanted_refs(const struct pl_graph_view *view, const struct graph_seen *seen)
+{
+    _cleanup_(json_decrefp) json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->n_refs; i++)
+        if (json_array_append_new(list, json_null()) < 0)
+            return NULL;
+    for (uint32_t v = 0; v < seen->g.n_nodes; v++) {
+        const struct graph_ref *ref = &view->refs[seen->ref_of[v]];
+
+        if (seen->stage_of[v] == PL_GRAPH_NONE &&
+            json_array_set_new(list, seen->ref_of[v], json_pack("[sss]", ref->project, ref->repo, ref->branch)) < 0)
+            return NULL;
+    }
+    return pl_json_text(list, JSON_COMPACT);
+}
+
+/* Reads the heads of pills; those of stages come with their jobs. */
+static int read_pills(struct states *s, struct pl_conn *c, const struct graph_seen *seen, struct pl_err *err)
+{
+    _cleanup_free_ char *wanted = wanted_refs(s->view, seen);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = wanted ? pl_sql_query(c, err, &rows, PILL_HEADS, "s", wanted) : pl_err_nomem(err);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        struct head *head = &s->heads[pl_col_int(&rows, 0)];
+
+        head->exists = true;
+        r = take_head(s, head, &rows, 1, err);
+    }
+    return r;
+}
+
 /* ---- jobs ---- */
 
-enum { STAGE, STOPPED, RUN, STATE, REASON, COUNTS, GPUS, CREATED, STARTED, FINISHED, INPUTS };
+enum { STAGE, STOPPED, RUN, STATE, REASON, TOTAL, REUSED, DONE, FAILED, ATTEMPTS, GPUS, CREATED, STARTED, FINISHED, HEAD };
 #define JOB_COLUMNS                                                                                                              \
-    "SELECT s.id, p.stopped <> '', j.run, j.state, j.reason, j.counts, json_extract(j.ms, '$.gpus'), j.created_us,"              \
-    " j.started_us, j.finished_us, CASE j.state WHEN 'success' THEN j.inputs END"
+    "SELECT s.id, p.stopped <> '', j.run, j.state, j.reason, json_extract(j.counts, '$.total'),"                                 \
+    " json_extract(j.counts, '$.reused'), json_extract(j.counts, '$.done'), json_extract(j.counts, '$.failed'),"                 \
+    " json_extract(j.counts, '$.attempts'), json_extract(j.ms, '$.gpus'), j.created_us, j.started_us, j.finished_us"
 #define ITS_BRANCH(job) "NOT EXISTS (SELECT 1 FROM run r WHERE r.id = " job ".run AND r.as_branch IS NOT NULL)"
-/* Every stage, with its newest job. */
+/* Every stage, with its newest job and the head of what it writes. */
 #define NEWEST_JOBS                                                                                                              \
-    JOB_COLUMNS " FROM stage s JOIN pipeline p ON p.id = s.pipeline LEFT JOIN job j ON j.id = (SELECT x.id FROM job x"           \
-                " WHERE x.project = s.project AND x.stage = s.name AND " ITS_BRANCH("x") " ORDER BY x.id DESC LIMIT 1)"          \
-                                                                                         " WHERE s.current = 1"
+    JOB_COLUMNS ", " HEAD_COLUMNS " FROM stage s JOIN pipeline p ON p.id = s.pipeline LEFT JOIN job j ON j.id ="                 \
+                " (SELECT x.id FROM job x WHERE x.project = s.project AND x.stage = s.name AND " ITS_BRANCH(                     \
+                    "x") " ORDER BY x.id DESC LIMIT 1) LEFT JOIN repo o ON o.project = s.project AND o.name = s.name"            \
+                         " LEFT JOIN branch b ON b.repo = o.id AND b.name = s.branch LEFT JOIN commit_ c ON c.id = b.head"       \
+                         " WHERE s.current = 1"
 /* Jobs that run; of several of a stage, the oldest comes last. */
 #define RUNNING_JOBS                                                                                                             \
     JOB_COLUMNS " FROM job j JOIN stage s ON s.project = j.project AND s.name = j.stage AND s.current = 1"                       \
@@ -136,43 +234,44 @@ static const char *device_of(const struct graph_stage *stage, int64_t gpus, int6
     return stage->gpu_required ? "gpu" : NULL;
 }
 
-static json_t *time_json(const struct pl_rows *rows, int column)
+/* Writes the fields of the row's job. */
+static int write_job(struct pl_buf *out, const struct pl_rows *rows, const char *word, const char *device, struct pl_err *err)
 {
-    return pl_col_int(rows, column) ? json_integer(pl_col_int(rows, column)) : json_null();
+    static const char *const counts[] = {",\"datums\":{\"total\":", ",\"reused\":", ",\"done\":", ",\"failed\":"};
+    static const char *const times[] = {"},\"created_us\":", ",\"started_us\":", ",\"finished_us\":"};
+    int r = add_field(out, "\"state\":", word, err);
+
+    r = r < 0 ? r : add_field(out, ",\"reason\":", pl_col_text(rows, REASON), err);
+    r = r < 0 ? r : add_field(out, ",\"run\":", pl_col_text(rows, RUN), err);
+    if (r == 0 && device)
+        r = add_field(out, ",\"device\":", device, err);
+    for (int i = 0; r == 0 && i < (int)PL_ARRAY_SIZE(counts); i++)
+        r = add_number(out, counts[i], pl_col_int(rows, TOTAL + i), err);
+    for (int i = 0; r == 0 && i < (int)PL_ARRAY_SIZE(times); i++)
+        r = add_time(out, times[i], pl_col_int(rows, CREATED + i), err);
+    return r;
 }
 
-static int64_t number_of(const json_t *o, const char *key)
+static int take_job(struct states *s, const struct pl_rows *rows, bool with_head, struct pl_err *err)
 {
-    return json_integer_value(json_object_get(o, key));
-}
-
-static int take_job(struct states *s, const struct pl_rows *rows, struct pl_err *err)
-{
-    _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, COUNTS);
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     const uint32_t i = stage_of(s, pl_col_int(rows, STAGE));
-    const int64_t failed = number_of(counts, "failed");
-    const char *word;
     struct stage_job *job;
+    const char *word;
+    int r = 0;
 
     if (i == PL_GRAPH_NONE)
         return 0;
     job = &s->jobs[i];
     job->stopped = pl_col_int(rows, STOPPED) != 0;
-    if (!*pl_col_text(rows, RUN))
-        return 0;
-    word = word_of(pl_col_text(rows, STATE), pl_col_text(rows, REASON), failed);
-    json_decref(job->json);
-    json_decref(job->inputs);
-    job->inputs = pl_col_json(rows, INPUTS);
-    job->json =
-        json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I}}", "state", word, "reason",
-                  pl_col_text(rows, REASON), "run", pl_col_text(rows, RUN), "device",
-                  device_of(&s->view->stages[i], pl_col_int(rows, GPUS), number_of(counts, "attempts")), "created_us",
-                  time_json(rows, CREATED), "started_us", time_json(rows, STARTED), "finished_us", time_json(rows, FINISHED),
-                  "datums", "total", (json_int_t)number_of(counts, "total"), "reused", (json_int_t)number_of(counts, "reused"),
-                  "done", (json_int_t)number_of(counts, "done"), "failed", (json_int_t)failed);
+    if (with_head)
+        r = take_head(s, &s->heads[s->view->stages[i].ref], rows, HEAD, err);
+    if (r < 0 || !*pl_col_text(rows, RUN))
+        return r;
+    word = word_of(pl_col_text(rows, STATE), pl_col_text(rows, REASON), pl_col_int(rows, FAILED));
     job->stands_out = strstr("starting running finishing failed partly_failed", word) != NULL;
-    return counts && job->json ? 0 : pl_err_nomem(err);
+    r = write_job(&text, rows, word, device_of(&s->view->stages[i], pl_col_int(rows, GPUS), pl_col_int(rows, ATTEMPTS)), err);
+    return r < 0 ? r : keep_text(s, &text, &job->json, err);
 }
 
 static int read_jobs(struct states *s, struct pl_conn *c, struct pl_err *err)
@@ -185,15 +284,16 @@ static int read_jobs(struct states *s, struct pl_conn *c, struct pl_err *err)
 
         r = pl_sql_query(c, err, &rows, queries[i], "");
         while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-            r = take_job(s, &rows, err);
+            r = take_job(s, &rows, i == 0, err);
     }
     return r;
 }
 
 int graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, bool *keep, struct pl_err *err)
 {
-    _cleanup_(states_finish) struct states s = {0};
-    int r = states_init(&s, view, err);
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    struct states s;
+    int r = arena ? states_init(&s, view, arena, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : read_jobs(&s, c, err);
     for (uint32_t i = 0; r == 0 && i < view->n_stages; i++)
@@ -201,167 +301,151 @@ int graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, 
     return r;
 }
 
-/* ---- heads ---- */
-
-enum { REF, COMMIT, FILES, BYTES, AUTHOR, MESSAGE, AT, PROVENANCE };
-#define HEADS                                                                                                                    \
-    "SELECT k.key, c.run, c.files, c.bytes, c.author, substr(c.message, 1, " MESSAGE_CHARS "), c.created_us, c.provenance"       \
-    " FROM json_each(?1) k CROSS JOIN repo r ON r.project = json_extract(k.value, '$[0]')"                                       \
-    " AND r.name = json_extract(k.value, '$[1]') LEFT JOIN branch b ON b.repo = r.id"                                            \
-    " AND b.name = json_extract(k.value, '$[2]') LEFT JOIN commit_ c ON c.id = b.head WHERE k.type = 'array'"
-
-/* Makes the list that HEADS looks up: [project, repo, branch] of each ref that the caller sees, at its number. */
-static char *wanted_refs(const struct pl_graph_view *view, const struct graph_seen *seen)
-{
-    _cleanup_(json_decrefp) json_t *list = json_array();
-
-    for (uint32_t i = 0; i < view->n_refs; i++)
-        json_array_append_new(list, json_null());
-    for (uint32_t v = 0; v < seen->g.n_nodes; v++) {
-        const struct graph_ref *ref = &view->refs[seen->ref_of[v]];
-
-        json_array_set_new(list, seen->ref_of[v], json_pack("[sss]", ref->project, ref->repo, ref->branch));
-    }
-    return json_array_size(list) == view->n_refs ? pl_json_text(list, JSON_COMPACT) : NULL;
-}
-
-static int take_head(struct states *s, const struct pl_rows *rows, struct pl_err *err)
-{
-    struct head *head = &s->heads[pl_col_int(rows, REF)];
-
-    head->exists = true;
-    if (!*pl_col_text(rows, COMMIT))
-        return 0;
-    snprintf(head->commit, sizeof head->commit, "%s", pl_col_text(rows, COMMIT));
-    head->provenance = pl_col_json(rows, PROVENANCE);
-    head->json = json_pack("{s:s, s:I, s:I, s:s, s:s, s:I}", "id", head->commit, "files", (json_int_t)pl_col_int(rows, FILES),
-                           "bytes", (json_int_t)pl_col_int(rows, BYTES), "author", pl_col_text(rows, AUTHOR), "message",
-                           pl_col_text(rows, MESSAGE), "created_us", (json_int_t)pl_col_int(rows, AT));
-    return head->provenance && head->json ? 0 : pl_err_nomem(err);
-}
-
-static int read_heads(struct states *s, struct pl_conn *c, const struct graph_seen *seen, struct pl_err *err)
-{
-    _cleanup_free_ char *wanted = wanted_refs(s->view, seen);
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = wanted ? pl_sql_query(c, err, &rows, HEADS, "s", wanted) : pl_err_nomem(err);
-
-    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        r = take_head(s, &rows, err);
-    return r;
-}
-
 /* ---- stale ---- */
 
-/* Returns whether a branch that `made_from` names has a newer commit now. Branches that the caller does not see do not
- * count. */
-static bool is_older(const struct states *s, const json_t *made_from, uint32_t own)
+/* Returns whether the provenance has the ref's newest commit. The log writes it compact and with sorted keys, so that the
+ * text of the entry is nearly always found as it is. PL_ENOMEM. */
+static int is_made_from(const char *provenance, const struct graph_ref *ref, const char *commit, struct pl_err *err)
 {
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    char entry[4 * (PL_NAME_MAX_BYTES + 1) + 64];
     const json_t *source;
+    json_error_t e;
     size_t i;
 
-    json_array_foreach(made_from, i, source)
+    snprintf(entry, sizeof entry, "{\"branch\":\"%s\",\"commit\":\"%s\",\"project\":\"%s\",\"repo\":\"%s\"}", ref->branch, commit,
+             ref->project, ref->repo);
+    if (strstr(provenance, entry))
+        return 1;
+    list = json_loads(provenance, 0, &e);
+    if (!list)
+        return pl_err_nomem(err);
+    json_array_foreach(list, i, source)
     {
-        char name[3 * (PL_NAME_MAX_BYTES + 1)];
-        uint32_t ref;
-
-        snprintf(name, sizeof name, "%s/%s@%s", pl_json_str(source, "project"), pl_json_str(source, "repo"),
-                 pl_json_str(source, "branch"));
-        ref = graph_number_in(&s->view->by_name, name);
-        if (ref != PL_GRAPH_NONE && ref != own && s->heads[ref].commit[0] &&
-            !pl_streq(s->heads[ref].commit, pl_json_str(source, "commit")))
-            return true;
+        if (pl_streq(pl_json_str(source, "project"), ref->project) && pl_streq(pl_json_str(source, "repo"), ref->repo) &&
+            pl_streq(pl_json_str(source, "branch"), ref->branch) && pl_streq(pl_json_str(source, "commit"), commit))
+            return 1;
     }
-    return false;
+    return 0;
 }
 
-/* Marks the stages whose output is older than an input, or made from an output that is. */
-static void find_stale(struct states *s, const struct graph_seen *seen)
+/* Returns whether the stage's output is older than one of its inputs, or made from an output that is. Branches that the
+ * caller does not see do not count. */
+static int is_stale(const struct states *s, const struct graph_stage *stage, struct pl_err *err)
+{
+    for (uint32_t k = 0; k < stage->n_inputs; k++) {
+        const struct graph_input *input = &stage->inputs[k];
+        const char *commit = s->heads[input->ref].commit;
+        int r;
+
+        if (input->ref == stage->ref)
+            continue;
+        if (input->stage != PL_GRAPH_NONE && s->stale[input->stage])
+            return 1;
+        r = *commit ? is_made_from(s->heads[stage->ref].provenance, &s->view->refs[input->ref], commit, err) : 1;
+        if (r <= 0)
+            return r < 0 ? r : 1;
+    }
+    return 0;
+}
+
+/* Marks stale stages; each comes after those that it reads. */
+static int find_stale(struct states *s, const struct graph_seen *seen, struct pl_err *err)
 {
     const struct pl_graph_view *v = s->view;
+    int r = 0;
 
-    for (uint32_t i = 0; i < v->n_stages; i++) {
+    for (uint32_t i = 0; r >= 0 && i < v->n_stages; i++) {
         const uint32_t at = v->order[i];
-        const struct graph_stage *stage = &v->stages[at];
-        const struct stage_job *job = &s->jobs[at];
-        bool stale;
 
-        if (seen->node_of[at] == PL_GRAPH_NONE || !s->heads[stage->ref].commit[0])
+        if (seen->node_of[at] == PL_GRAPH_NONE || !s->heads[v->stages[at].ref].commit[0])
             continue;
-        stale = is_older(s, json_is_array(job->inputs) ? job->inputs : s->heads[stage->ref].provenance, stage->ref);
-        for (uint32_t k = 0; k < stage->n_inputs; k++)
-            stale |= stage->inputs[k].stage != PL_GRAPH_NONE && stage->inputs[k].stage != at && s->stale[stage->inputs[k].stage];
-        s->stale[at] = stale;
+        r = is_stale(s, &v->stages[at], err);
+        s->stale[at] = r > 0;
     }
+    return PL_MIN(r, 0);
 }
 
-/* ---- JSON ---- */
+/* Forgets the heads of stages that the caller does not see; those that are pills are read then. */
+static void hide_heads(struct states *s, const struct graph_seen *seen)
+{
+    for (uint32_t i = 0; i < s->view->n_stages; i++)
+        if (seen->node_of[i] == PL_GRAPH_NONE)
+            s->heads[s->view->stages[i].ref] = (struct head){.exists = false};
+}
 
-static json_t *stage_json(const struct states *s, uint32_t at)
+/* ---- the reply ---- */
+
+static int add_stage(struct pl_buf *out, const struct states *s, uint32_t at, struct pl_err *err)
 {
     const struct graph_stage *stage = &s->view->stages[at];
     const struct graph_ref *ref = &s->view->refs[stage->ref];
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:b, s:b, s:s*}", "key", ref->key, "project", ref->project, "name", ref->repo, "stopped",
-                  (int)s->jobs[at].stopped, "stale", (int)s->stale[at], "code", *stage->code ? stage->code : NULL);
+    const struct stage_job *job = &s->jobs[at];
+    int r = pl_buf_addf(out, err, "{\"key\":\"%s\",\"project\":\"%s\",\"name\":\"%s\",\"stopped\":%s,\"stale\":%s,", ref->key,
+                        ref->project, ref->repo, job->stopped ? "true" : "false", s->stale[at] ? "true" : "false");
 
-    if (s->jobs[at].json)
-        json_object_update(o, s->jobs[at].json);
-    else
-        json_object_set_new(o, "state", json_string("none"));
-    if (s->heads[stage->ref].json)
-        json_object_set(o, "commit", s->heads[stage->ref].json);
-    return o;
+    r = r < 0 ? r : pl_buf_addf(out, err, "%s", job->json ? job->json : "\"state\":\"none\"");
+    if (r == 0 && *stage->code)
+        r = add_field(out, ",\"code\":", stage->code, err);
+    if (r == 0 && s->heads[stage->ref].json)
+        r = pl_buf_addf(out, err, ",\"commit\":%s", s->heads[stage->ref].json);
+    return r < 0 ? r : pl_buf_add(out, "}", 1, err);
 }
 
-static json_t *repo_json(const struct states *s, uint32_t at)
+static int add_repo(struct pl_buf *out, const struct states *s, uint32_t at, struct pl_err *err)
 {
     const struct graph_ref *ref = &s->view->refs[at];
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "key", ref->key, "project", ref->project, "name", ref->repo, "branch",
-                          ref->branch, "exists", (int)s->heads[at].exists);
+    int r = pl_buf_addf(out, err, "{\"key\":\"%s\",\"project\":\"%s\",\"name\":\"%s\",\"branch\":\"%s\",\"exists\":%s", ref->key,
+                        ref->project, ref->repo, ref->branch, s->heads[at].exists ? "true" : "false");
 
-    if (s->heads[at].json)
-        json_object_set(o, "commit", s->heads[at].json);
-    return o;
+    if (r == 0 && s->heads[at].json)
+        r = pl_buf_addf(out, err, ",\"commit\":%s", s->heads[at].json);
+    return r < 0 ? r : pl_buf_add(out, "}", 1, err);
 }
 
-/* Makes the reply. A repo that is a pill in several bands is there once. */
-static int make_reply(const struct states *s, const struct graph_seen *seen, struct pl_arena *arena, json_t **ret,
-                      struct pl_err *err)
+/* Writes the reply. A repo that is a pill in several bands is there once. Names of repos and branches need no escapes. */
+static int write_reply(const struct states *s, const struct graph_seen *seen, struct pl_buf *out, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *stages = json_array(), *repos = json_array();
-    bool *told = pl_arena_alloc(arena, (s->view->n_refs + 1) * sizeof *told);
+    bool *told = pl_arena_alloc(s->arena, (s->view->n_refs + 1) * sizeof *told);
     char version[GRAPH_VERSION_HEX + 1];
-    int r = told && stages && repos ? 0 : pl_err_nomem(err);
+    const char *sep = "";
+    int r;
 
-    for (uint32_t v = 0; r == 0 && v < seen->g.n_nodes; v++) {
-        if (seen->stage_of[v] != PL_GRAPH_NONE) {
-            r = pl_json_add(stages, stage_json(s, seen->stage_of[v]), err);
-        } else if (!told[seen->ref_of[v]]) {
-            told[seen->ref_of[v]] = true;
-            r = pl_json_add(repos, repo_json(s, seen->ref_of[v]), err);
-        }
-    }
-    if (r < 0)
-        return r;
     graph_version_text(s->view, version);
-    *ret = json_pack("{s:s, s:O, s:O}", "version", version, "stages", stages, "repos", repos);
-    return *ret ? 0 : pl_err_nomem(err);
+    r = told ? pl_buf_addf(out, err, "{\"version\":\"%s\",\"stages\":[", version) : pl_err_nomem(err);
+    for (uint32_t v = 0; r == 0 && v < seen->g.n_nodes; v++) {
+        if (seen->stage_of[v] == PL_GRAPH_NONE)
+            continue;
+        r = pl_buf_add(out, sep, strlen(sep), err);
+        r = r < 0 ? r : add_stage(out, s, seen->stage_of[v], err);
+        sep = ",";
+    }
+    sep = "],\"repos\":[";
+    for (uint32_t v = 0; r == 0 && v < seen->g.n_nodes; v++) {
+        if (seen->stage_of[v] != PL_GRAPH_NONE || told[seen->ref_of[v]])
+            continue;
+        told[seen->ref_of[v]] = true;
+        r = pl_buf_add(out, sep, strlen(sep), err);
+        r = r < 0 ? r : add_repo(out, s, seen->ref_of[v], err);
+        sep = ",";
+    }
+    return r < 0 ? r : pl_buf_addf(out, err, "%s]}", *sep == ']' ? sep : "");
 }
 
-int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask, json_t **ret,
+int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask, struct pl_buf *ret,
                    struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
-    _cleanup_(states_finish) struct states s = {0};
     struct graph_seen seen;
+    struct states s;
     int r = arena ? graph_seen_find(view, ask, arena, &seen, err) : pl_err_nomem(err);
 
-    r = r < 0 ? r : states_init(&s, view, err);
+    r = r < 0 ? r : states_init(&s, view, arena, err);
     r = r < 0 ? r : read_jobs(&s, c, err);
-    r = r < 0 ? r : read_heads(&s, c, &seen, err);
     if (r < 0)
         return r;
-    find_stale(&s, &seen);
-    return make_reply(&s, &seen, arena, ret, err);
+    hide_heads(&s, &seen);
+    r = read_pills(&s, c, &seen, err);
+    r = r < 0 ? r : find_stale(&s, &seen, err);
+    return r < 0 ? r : write_reply(&s, &seen, ret, err);
 }

@@ -63,8 +63,8 @@ PL_MUST_CHECK
 int pl_graph_picture(struct pl_graph_views *views, const struct pl_graph_view *view, struct pl_conn *c,
                      const struct pl_graph_ask *ask, const char *known, char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
                      struct pl_err *err);
-/* Makes the state of the nodes that the caller sees, a new reference: {"version", "stages", "repos"}. `fold` and `keep` do not
- * count. PL_ENOMEM, errors of the database. */
+/* Makes the state of the nodes that the caller sees: appends {"version", "stages", "repos"} as JSON to `ret`. `fold` and
+ * `keep` do not count. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK
-int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask, json_t **ret,
+int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask, struct pl_buf *ret,
                    struct pl_err *err);

@@ -2,7 +2,6 @@
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/graph_view/graph_view.h"
-#include "pipelined/text/json_text.h"
 
 #include <stdio.h>
 
@@ -73,17 +72,11 @@ static int make_state(struct pl_api *a, struct pl_http_request *req, struct pl_b
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
-    _cleanup_(json_decrefp) json_t *state = NULL;
-    _cleanup_free_ char *text = NULL;
     struct asked asked;
     int r = read_ask(req, &asked, err);
 
     r = r < 0 ? r : pl_graph_view_get(a->graphs, rd.conn, &view, err);
-    r = r < 0 ? r : pl_graph_state(view, rd.conn, &asked.ask, &state, err);
-    if (r < 0)
-        return r;
-    text = pl_json_text(state, JSON_COMPACT);
-    return text ? pl_buf_add(ret, text, strlen(text), err) : pl_err_nomem(err);
+    return r < 0 ? r : pl_graph_state(view, rd.conn, &asked.ask, ret, err);
 }
 
 static void get_state(struct pl_api *a, struct pl_http_request *req)
