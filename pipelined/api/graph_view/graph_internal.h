@@ -78,6 +78,8 @@ int graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, 
 /* Writes the version as hex digits. */
 void graph_version_text(const struct pl_graph_view *view, char out[GRAPH_VERSION_HEX + 1]);
 
+/* Returns a number that no other start of the daemon has; keys of pictures are made with it. */
+uint64_t graph_views_salt(const struct pl_graph_views *views);
 /* Finds a kept picture by its key and appends it to `ret`. Returns whether there is one; PL_ENOMEM. */
 PL_MUST_CHECK
 int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err);

@@ -2,6 +2,7 @@
 #include "pipelined/api/graph_view/graph_internal.h"
 
 #include "pipelined/text/json_text.h"
+#include "storage/base/alloc_failure.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,13 +24,14 @@ static void add_number(struct pl_hasher *h, uint32_t n)
 }
 
 /* Makes the hash of all that the picture depends on. */
-static struct pl_hash key_of(const struct drawing *d, const struct pl_graph_ask *ask)
+static struct pl_hash key_of(const struct drawing *d, const struct pl_graph_ask *ask, uint64_t salt)
 {
     const struct graph_seen *seen = &d->seen;
     struct pl_hasher h;
     struct pl_hash key;
 
     pl_hasher_init(&h);
+    pl_hasher_add(&h, &salt, sizeof salt);
     pl_hasher_add(&h, &d->view->version, sizeof d->view->version);
     add_number(&h, ask->fold);
     add_number(&h, seen->g.n_nodes);
@@ -175,7 +177,9 @@ static int write_picture(const struct drawing *d, struct pl_buf *ret, struct pl_
                   (int)d->seen.g.n_nodes, "folded", d->f.graph.n_nodes < d->seen.g.n_nodes, "bands", bands_json(d), "nodes",
                   nodes_json(d), "edges", edges_json(d));
     text = o ? pl_json_text(o, JSON_COMPACT) : NULL;
-    return text ? pl_buf_add(ret, text, strlen(text), err) : pl_err_nomem(err);
+    if (!text || pl_alloc_failure_take()) /* parts of the value may be missing */
+        return pl_err_nomem(err);
+    return pl_buf_add(ret, text, strlen(text), err);
 }
 
 /* ---- drawing ---- */
@@ -222,7 +226,7 @@ int pl_graph_picture(struct pl_graph_views *views, const struct pl_graph_view *v
         r = keep_some(&d, c, arena, err);
     if (r < 0)
         return r;
-    key = key_of(&d, ask);
+    key = key_of(&d, ask, graph_views_salt(views));
     snprintf(ret_etag, PL_GRAPH_ETAG_SIZE, "\"%.32s\"", pl_hash_hex(&key, hex));
     if (known && (pl_streq(known, "*") || strstr(known, ret_etag)))
         return 0;

@@ -19,6 +19,7 @@ struct picture {
 };
 
 struct pl_graph_views {
+    uint64_t salt;        /* random: an ETag is not known to the next start, which may draw otherwise */
     pthread_mutex_t lock; /* guards all below, and refs_held of views; nothing blocks under it */
     struct pl_graph_view *newest;
     struct picture pictures[PL_GRAPH_PICTURES];
@@ -33,6 +34,7 @@ int pl_graph_views_create(struct pl_graph_views **ret, struct pl_err *err)
 
     if (!views)
         return pl_err_nomem(err);
+    pl_random_bytes(&views->salt, sizeof views->salt);
     pthread_mutex_init(&views->lock, NULL);
     *ret = views;
     return 0;
@@ -101,6 +103,11 @@ static void keep_view(struct pl_graph_views *views, struct pl_graph_view *view)
     views->newest = view;
     pthread_mutex_unlock(&views->lock);
     pl_graph_view_unref(old);
+}
+
+uint64_t graph_views_salt(const struct pl_graph_views *views)
+{
+    return views->salt;
 }
 
 int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err)
@@ -298,9 +305,9 @@ static int take_pipeline(struct reading *r, const struct pl_rows *rows, uint32_t
     if (*ret != PL_GRAPH_NONE)
         return 0;
     v->pipelines = grown(v->arena, v->pipelines, v->n_pipelines, &r->pipelines_room, sizeof *v->pipelines);
-    if (!v->pipelines)
-        return pl_err_nomem(err);
     origin = pl_col_json(rows, ORIGIN);
+    if (!v->pipelines || !origin)
+        return pl_err_nomem(err);
     p = &v->pipelines[ *ret = v->n_pipelines++];
     *p = (struct graph_pipeline){.project = pl_arena_strdup(v->arena, pl_col_text(rows, PROJECT)),
                                  .name = pl_arena_strdup(v->arena, pl_col_text(rows, PIPELINE)),

@@ -31,6 +31,8 @@ static const struct request requests[] = {
     {"GET", "/api/v1/runs", NULL, false},
     {"GET", "/api/v1/pipelines", NULL, false},
     {"GET", "/api/v1/pipelines/default/p", NULL, false},
+    {"GET", "/api/v1/graph", NULL, false},
+    {"GET", "/api/v1/graph/state", NULL, false},
     {"GET", "/api/v1/status", NULL, true},
     {"POST", "/api/v1/pipelines", "{\"spec\": \"" SPEC "\", \"filename\": \"f\", \"update\": true, \"dry_run\": true}", false},
     {"POST", "/api/v1/pipelines", "{\"spec\": \"{\", \"filename\": \"f\"}", false},
