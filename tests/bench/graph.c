@@ -2,6 +2,7 @@
 /* pl-bench-graph STAGES: lays out a graph of so many stages, most of which read one to three stages of the ten before them, some one far
  * away, in pipelines of 50; then folds it and lays that out. Prints the least milliseconds of ten times as JSON. */
 #include "pipelined/graph/graph_fold.h"
+#include "storage/base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,15 +10,6 @@
 #include <time.h>
 
 #define TIMES 10
-
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u); /* SplitMix64 */
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
 
 /* Fills the nodes and edges; there is room for four edges a node. Returns the number of edges. */
 static uint32_t make(struct pl_graph_node *nodes, struct pl_graph_edge *edges, uint32_t n)
@@ -29,10 +21,10 @@ static uint32_t make(struct pl_graph_node *nodes, struct pl_graph_edge *edges, u
         const bool repo = v % 25 == 0;
 
         nodes[v] = (struct pl_graph_node){repo ? PL_GRAPH_REPO : PL_GRAPH_STAGE, 0, repo ? PL_GRAPH_NONE : v / 50, false};
-        for (uint32_t k = repo ? 0 : 1 + (uint32_t)(draw(&state) % 3); k > 0; k--) {
-            const uint32_t reach = draw(&state) % 16 ? PL_MIN(v, 10) : v;
+        for (uint32_t k = repo ? 0 : 1 + (uint32_t)(pl_splitmix64(&state) % 3); k > 0; k--) {
+            const uint32_t reach = pl_splitmix64(&state) % 16 ? PL_MIN(v, 10) : v;
 
-            edges[n_edges++] = (struct pl_graph_edge){v - 1 - (uint32_t)(draw(&state) % reach), v, 0};
+            edges[n_edges++] = (struct pl_graph_edge){v - 1 - (uint32_t)(pl_splitmix64(&state) % reach), v, 0};
         }
     }
     return n_edges;

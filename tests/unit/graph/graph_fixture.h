@@ -3,6 +3,7 @@
 
 #include "pipelined/graph/graph.h"
 #include "pipelined/graph/graph_fold.h"
+#include "storage/base/hash.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,15 +78,6 @@ static inline struct drawn *drawn_from(const char *text)
     return d;
 }
 
-static inline uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u); /* SplitMix64 */
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* A random graph of `n` nodes: each stage reads 1 … `inputs` earlier nodes, most of them near it, sometimes one twice, and
  * one stage in twenty its own last output. A band has a tenth of the nodes or all of them. */
 static inline struct drawn *drawn_random(uint64_t seed, uint32_t n, uint32_t inputs)
@@ -100,11 +92,11 @@ static inline struct drawn *drawn_random(uint64_t seed, uint32_t n, uint32_t inp
         const bool repo = v - first < 1 + each / 12;
 
         add_node(d, repo ? PL_GRAPH_REPO : PL_GRAPH_STAGE, v / each,
-                 repo ? PL_GRAPH_NONE : v / each * 7 + (uint32_t)(draw(&state) % 7));
-        for (uint32_t k = repo ? 0 : 1 + (uint32_t)(draw(&state) % inputs); k > 0; k--) {
-            const uint32_t reach = draw(&state) % 4 ? PL_MIN(v - first, 12) : v - first;
+                 repo ? PL_GRAPH_NONE : v / each * 7 + (uint32_t)(pl_splitmix64(&state) % 7));
+        for (uint32_t k = repo ? 0 : 1 + (uint32_t)(pl_splitmix64(&state) % inputs); k > 0; k--) {
+            const uint32_t reach = pl_splitmix64(&state) % 4 ? PL_MIN(v - first, 12) : v - first;
 
-            add_edge(d, draw(&state) % 20 ? v - 1 - (uint32_t)(draw(&state) % reach) : v, v);
+            add_edge(d, pl_splitmix64(&state) % 20 ? v - 1 - (uint32_t)(pl_splitmix64(&state) % reach) : v, v);
         }
     }
     return d;

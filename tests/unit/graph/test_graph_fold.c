@@ -246,7 +246,7 @@ static void every_folding_can_be_laid_out(void **state)
         struct pl_err err = {0};
 
         for (uint32_t v = 0; v < d->g.n_nodes; v++)
-            d->nodes[v].keep = draw(&random) % 16 == 0;
+            d->nodes[v].keep = pl_splitmix64(&random) % 16 == 0;
         f = folded(&d->g, 50, arena);
         folding_holds(&d->g, &f, 50);
         if (pl_graph_lay_out(&f.graph, arena, &l, &err) < 0)
