@@ -472,9 +472,9 @@ int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
 #define PL_KEPT_JOBS_ALL 64
 PL_MUST_CHECK
 int pl_kept_drop_stale(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
-/* Handles the results in a `next` request: passes them to the scheduler, writes them to the database, then
- * calls done(arg) on the loop. Takes ownership of `results` (a JSON array). */
-void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg);
+/* Handles the results in the body of a `next` request: passes them to the scheduler, writes them to the database,
+ * then calls done(arg) on the loop. */
+void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, const json_t *body, void (*done)(void *arg), void *arg);
 /* Carries out action RESULT, while the step runs in which pl_engine_results passed the result to the
  * scheduler. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a);
@@ -545,8 +545,8 @@ void pl_worker_record_leased(struct pl_engine *e, uint64_t worker, struct pl_ejo
 void pl_worker_record_reported(struct pl_engine *e, uint64_t worker);
 /* The worker gave back a datum whose command it had started; it was held for `ms` for that, which count as lost. Returns
  * what is known of the attempt, as pl_worker_record_lost does; the reason is as far as it is known before the worker's
- * end. */
-json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms);
+ * end. `leaving`: the worker said that it ends. */
+json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, bool leaving, struct pl_ejob *j, int64_t ms);
 /* The worker holds one task less. */
 void pl_worker_record_released(struct pl_engine *e, uint64_t worker);
 /* The lease of action RETURNED or GIVE_UP ended with its worker. If it was lost, adds the time since the worker's last

@@ -107,7 +107,9 @@ struct kept {
     size_t n_tried[PL_TRIED_RECOVERED + 1];
     uint64_t task, fence, worker;
     bool task_done;
-    bool timed;    /* it adds the worker's time until now to the job's totals */
+    /* tasks of the worker whose time counts from now on: the RESULT adds the worker's time until now to the totals */
+    uint64_t timed[PL_SCHED_WORKER_LEASES];
+    size_t n_timed;
     int64_t at_us; /* wall clock; since when the worker was held for the next datum of the RESULT */
     int64_t job_row;
     uint32_t id, attempt;
@@ -121,7 +123,8 @@ struct reporting {
     uint32_t attempt;       /* number of this attempt at its datums */
     uint32_t losses;        /* number of times its datums were lost before */
     struct pl_eworker *worker;
-    json_t *gpu; /* GPU use as measured from outside the worker; NULL = not measured */
+    bool leaving; /* it ends */
+    json_t *gpu;  /* GPU use as measured from outside the worker; NULL = not measured */
     unsigned writes;
     void (*done)(void *arg);
     void *arg;
@@ -199,13 +202,13 @@ static void keep_begun(struct pl_ejob *j, const struct reporting *p, const json_
 {
     const struct pl_etotals before = j->totals;
     const int64_t held_ms = held_us(row) / 1000;
-    json_t *attempt = held_ms > 0 ? pl_worker_record_given_back(j->engine, p->worker->id, j, held_ms) : NULL;
+    json_t *attempt = held_ms > 0 ? pl_worker_record_given_back(j->engine, p->worker->id, p->leaving, j, held_ms) : NULL;
 
     if (!attempt)
         return;
     json_object_set_new(attempt, "state", json_string("lost"));
     pl_engine_count_attempts(j, &before, PL_ATTEMPT_LOST, 1);
-    k->timed = true;
+    k->n_timed = pl_sched_worker_tasks(j->engine->sched, p->worker->id, k->timed);
     pl_engine_log_given_back(j, p->worker->id, k->fence, datum, pl_json_str(attempt, "reason"));
     keep_attempt(j, p->worker, attempt, datum, k);
     json_decref(attempt);
@@ -310,9 +313,10 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
         counted = counted || (a->result.verdicts[i] != PL_SCHED_ROW_IGNORED && a->result.verdicts[i] != PL_SCHED_ROW_WAITING);
     }
     finish_tried(p, k);
-    k->timed |= counted;
-    if (counted) /* a result that only gives datums back adds no time to the totals */
+    if (counted) { /* a result that only gives datums back adds no time to the totals */
         pl_worker_record_reported(e, a->result.worker);
+        k->n_timed = pl_sched_worker_tasks(e->sched, a->result.worker, k->timed);
+    }
     if (k->task_done)
         pl_engine_end_task(e, a->result.worker, a->result.task, a->result.fence);
     persist(p, k);
@@ -432,6 +436,7 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     ev.result.fence = t->fence;
     ev.result.rows = list;
     ev.result.n = json_array_size(rows);
+    ev.result.leaving = p->leaving;
     p->row_list = rows;
     p->attempt = t->failures + 1;
     p->losses = t->losses;
@@ -486,9 +491,9 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         if (r < 0)
             return r;
     }
-    if (k->timed) /* after a restart, the time of the worker's other leases counts from here */
-        r = pl_sql_exec(c, err, "UPDATE lease SET leased_us = ?1 WHERE worker = ?2 AND leased_us < ?1", "ii", pl_tx_now_us(tx),
-                        (int64_t)k->worker);
+    for (size_t t = 0; r >= 0 && t < k->n_timed; t++)
+        r = pl_sql_exec(c, err, "UPDATE lease SET leased_us = ?1 WHERE task = ?2 AND leased_us < ?1", "ii", pl_tx_now_us(tx),
+                        (int64_t)k->timed[t]);
     if (r < 0 || final)
         return PL_MIN(r, 0);
     for (unsigned s = 0; r >= 0 && s < PL_ARRAY_SIZE(k->tried); s++)
@@ -570,19 +575,20 @@ static json_t *gpu_told(struct pl_engine *e, const struct pl_eworker *w)
                      mem_peak_bytes > 0 ? json_integer(mem_peak_bytes) : NULL, "whole", 1);
 }
 
-void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *results, void (*done)(void *arg), void *arg)
+void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, const json_t *body, void (*done)(void *arg), void *arg)
 {
+    json_t *results = json_object_get(body, "results");
     struct reporting *p = calloc(1, sizeof *p);
     struct pl_err err = {0};
     const json_t *result;
     size_t i;
 
     if (!p) {
-        json_decref(results);
         done(arg);
         return;
     }
-    *p = (struct reporting){.engine = e, .results = results, .worker = w, .done = done, .arg = arg, .writes = 1};
+    *p = (struct reporting){.engine = e, .results = json_incref(results), .worker = w, .done = done, .arg = arg, .writes = 1};
+    p->leaving = json_is_true(json_object_get(body, "leaving"));
     if (json_array_size(results) > 0)
         p->gpu = gpu_told(e, w);
     json_array_foreach(results, i, result)

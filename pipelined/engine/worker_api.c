@@ -283,7 +283,7 @@ static void next_on_loop(void *arg)
         return;
     }
     n->worker = w->id;
-    pl_engine_results(n->engine, w, json_incref(json_object_get(n->body, "results")), next_wait, n);
+    pl_engine_results(n->engine, w, n->body, next_wait, n);
 }
 
 /* Runs on the pool, because the results of a task of 10,000 datums are megabytes of JSON. */

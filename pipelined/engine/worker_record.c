@@ -266,7 +266,7 @@ static json_t *outcome_of(const struct pl_worker_record *w, const char *reason, 
                      *w->pod ? w->pod : NULL, "gpus", (json_int_t)w->gpus, "ms", "held", (json_int_t)ms);
 }
 
-json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct pl_ejob *j, int64_t ms)
+json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, bool leaving, struct pl_ejob *j, int64_t ms)
 {
     struct pl_worker_record *w = record_of(e, worker);
 
@@ -274,7 +274,12 @@ json_t *pl_worker_record_given_back(struct pl_engine *e, uint64_t worker, struct
         return NULL;
     count_lost(w, j, ms, 1);
     w->since_ms = pl_clock_mono_ms();
-    return outcome_of(w, w->told && *w->reason ? w->reason : *w->leaves ? w->leaves : "its worker was told to end", ms);
+    return outcome_of(w,
+                      w->told && *w->reason ? w->reason
+                      : *w->leaves          ? w->leaves
+                      : leaving             ? "its worker was told to end"
+                                            : "its worker gave it back",
+                      ms);
 }
 
 json_t *pl_worker_record_lost(struct pl_engine *e, const struct pl_sched_action *a, struct pl_ejob *j)
@@ -313,12 +318,19 @@ void pl_worker_record_where(struct pl_engine *e, uint64_t worker, char out[PL_WO
         snprintf(out, PL_WORKER_WHERE_BYTES, *w->pod ? "pod %s, node %s" : "%snode %s", w->pod, w->node);
 }
 
+/* Copies a reason. It may have come cut in the midst of a character, of which no JSON can be made. */
+static void copy_reason(char out[PL_SCHED_MESSAGE_MAX], const char *reason)
+{
+    snprintf(out, PL_SCHED_MESSAGE_MAX, "%s", reason);
+    pl_utf8_clean(out);
+}
+
 void pl_worker_record_leaves(struct pl_engine *e, uint64_t worker, const char *why)
 {
     struct pl_worker_record *w = record_of(e, worker);
 
     if (w)
-        snprintf(w->leaves, sizeof w->leaves, "%s", why);
+        copy_reason(w->leaves, why);
 }
 
 void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, const char *reason)
@@ -328,7 +340,7 @@ void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, cons
     if (!w)
         return;
     if (!w->told)
-        snprintf(w->reason, sizeof w->reason, "%s", reason ? reason : "");
+        copy_reason(w->reason, reason ? reason : "");
     w->told = true;
     w->killed |= kill;
 }
@@ -343,7 +355,7 @@ void pl_worker_record_ended(struct pl_engine *e, uint64_t worker, bool attached,
     /* a pod that had a node, or whose agent attached, was made, though nothing is left of it */
     w->unmade = end->exit == PL_SCHED_EXIT_UNMADE && !w->attached && !w->placed_us;
     if (!w->told)
-        snprintf(w->reason, sizeof w->reason, "%s", end->text);
+        copy_reason(w->reason, end->text);
 }
 
 /* Ends the record of a worker that was only written down: it served no job, so no row is written. */
@@ -363,7 +375,7 @@ void pl_engine_tell(const struct pl_engine *e, const char *reason, const char *f
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    e->executor->ops->tell(e->executor, reason, text);
+    e->executor->ops->tell(e->executor, reason, pl_utf8_clean(text));
 }
 
 /* A worker was lost if it was not told to end, or was killed before it attached, or held datums. */

@@ -305,7 +305,7 @@ struct pl_sched_tried {
     uint32_t losses;   /* number of times that the datums were lost with a worker */
 };
 
-/* Result of one datum: its command ended, or (gave_back) the worker returned it without starting it. */
+/* Result of one datum: its command ended, or (gave_back) the worker returned it without having run it to the end. */
 struct pl_sched_row {
     uint32_t index;
     bool failed;
@@ -449,6 +449,7 @@ struct pl_sched_event {
         const struct pl_sched_row *rows;
         size_t n;
         uint64_t compute_us; /* totals over all datums */
+        bool leaving;        /* the worker ends: it takes no more tasks */
     } result;
     struct {
         uint64_t id;
@@ -668,6 +669,8 @@ void pl_sched_without_gpu(const struct pl_sched *s, uint64_t job, char out[PL_SC
 
 /* Returns true if the worker holds the task under this fence and the datum has not ended. */
 bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_sched_lease *lease, uint32_t row);
+/* Writes the ids of the tasks that the worker holds, and returns how many these are. */
+size_t pl_sched_worker_tasks(const struct pl_sched *s, uint64_t worker, uint64_t ret[PL_SCHED_WORKER_LEASES]);
 
 /* Returns true if a stage or a worker uses the shape. */
 bool pl_sched_has_shape(const struct pl_sched *s, uint64_t shape);

@@ -451,21 +451,19 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     return PL_SCHED_ROW_FAILED;
 }
 
-/* Called after a result: a worker that finished a datum may fetch ahead again, and a recalled worker that
- * only gave datums back has answered the recall. One that gave datums back on its own gets none before it asks
- * anew: it is most likely about to end, and the request that it asked with is void. */
+/* Called after a result: a worker that ends gets nothing more, although it may have asked. One that finished a datum may
+ * fetch ahead again, and a recalled worker that only gave datums back has answered the recall. */
 static void note_given_back(struct worker *w, const struct task *task, const struct pl_sched_event *ev)
 {
+    if (ev->result.leaving)
+        pl_sched_worker_stop_asking(w);
     for (size_t i = 0; i < ev->result.n; i++)
         if (!ev->result.rows[i].gave_back) {
             pl_sched_worker_recall(w, NOT_RECALLED);
             w->gave_back = false;
             return;
         }
-    if (ev->result.n > 0 && !task->recalled) {
-        w->gave_back = true;
-        pl_sched_worker_stop_asking(w);
-    }
+    w->gave_back |= ev->result.n > 0 && !task->recalled;
     if (w->recall)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }

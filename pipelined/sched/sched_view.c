@@ -70,6 +70,16 @@ bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_s
            pl_datum_ranges_has(&task->open, row, row + 1);
 }
 
+size_t pl_sched_worker_tasks(const struct pl_sched *s, uint64_t worker, uint64_t ret[PL_SCHED_WORKER_LEASES])
+{
+    const struct worker *w = pl_sched_get(&s->workers, worker);
+    const size_t n = w ? w->n_tasks : 0;
+
+    for (size_t i = 0; i < n; i++)
+        ret[i] = w->tasks[i]->id;
+    return n;
+}
+
 /* Counts workers by state; the other figures are always up to date. */
 void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret)
 {

@@ -486,6 +486,7 @@ static void return_tasks(struct pl_sched *s, struct worker *w, const struct pl_s
             job->rows->disruption = pl_sched_strdup(s, text);
     }
     snprintf(loss, sizeof(loss), "its worker ended: %s", text);
+    loss[pl_sched_whole(loss, strlen(loss))] = 0;
     while (w->n_tasks > 0)
         if (ev->exit == PL_SCHED_EXIT_OWN)
             pl_sched_task_return(s, w->tasks[0], loss);

@@ -177,8 +177,30 @@ static void nobody_is_asked_twice_for_what_it_has_begun(void **state)
     kit_close(&k);
 }
 
-/* A worker gives back what it has when its pod is told to end; although it asked for more before, it gets nothing.
- * The pause is for one that does so again and again. */
+/* A worker gives back what it has when its pod is told to end; although it asked for more before, it gets nothing. */
+static void a_worker_that_ends_gets_nothing_more(void **state)
+{
+    const struct pl_sched_row back = {.index = 0, .gave_back = true};
+    struct pl_sched_action lease;
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT};
+
+    (void)state;
+    open_one((struct pl_sched_stage){.workers = 1});
+    lease = one_lease(1, 1);
+    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker); /* ahead */
+    ev.id = lease.lease.worker;
+    ev.result.task = lease.lease.task;
+    ev.result.fence = lease.lease.fence;
+    ev.result.rows = &back;
+    ev.result.n = 1;
+    ev.result.leaving = true;
+    kit_do(&k, ev);
+    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
+    kit_close(&k);
+}
+
+/* A worker that lives on, because it could not fetch or upload something for example, has its open request answered.
+ * The pause is for one that gives back again and again. */
 static void what_a_worker_gives_back_waits_from_the_second_time_on(void **state)
 {
     const struct pl_sched_row back = {.index = 0, .gave_back = true};
@@ -189,8 +211,6 @@ static void what_a_worker_gives_back_waits_from_the_second_time_on(void **state)
     lease = one_lease(1, 1);
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker); /* ahead */
     kit_result(&k, &lease, back);
-    assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
-    kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
     lease = *kit_the(&k, PL_SCHED_LEASE);
     assert_int_equal(lease.lease.failures + lease.lease.losses, 0);
     for (unsigned again = 0; again < 3; again++) {
@@ -754,6 +774,7 @@ int main(void)
         cmocka_unit_test(a_worker_of_short_datums_holds_three_tasks),
         cmocka_unit_test(what_stands_behind_a_long_row_goes_to_who_has_nothing),
         cmocka_unit_test(nobody_is_asked_twice_for_what_it_has_begun),
+        cmocka_unit_test(a_worker_that_ends_gets_nothing_more),
         cmocka_unit_test(what_a_worker_gives_back_waits_from_the_second_time_on),
         cmocka_unit_test(one_row_is_not_asked_for),
         cmocka_unit_test(no_more_workers_than_datums),
