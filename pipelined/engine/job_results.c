@@ -163,7 +163,8 @@ static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, s
     json_t *attempt;
 
     k->at_us += held_us(row);
-    if (*kept >= PL_JOB_ATTEMPTS_KEPT)
+    /* of a datum that failed before, the good attempt is kept, too: who reads of the failure must see that it was mended */
+    if (*kept >= PL_JOB_ATTEMPTS_KEPT * (kept == &j->good_kept && k->attempt > 1 ? 2 : 1))
         return;
     ++*kept;
     attempt = pl_attempt_row_make(j, datum, &source, row);

@@ -114,26 +114,50 @@ static int by_size(const void *a, const void *b)
     return (x->members[0] > y->members[0]) - (x->members[0] < y->members[0]);
 }
 
-/* Returns the longest text with which all paths of the group begin and that ends in '/'; "" if it names no folder
- * below the root of an input. */
+/* Cuts a text to its last folder below the root of an input, and returns where that input begins: of "a=/x/y, b=/1" it
+ * leaves "a=/x/" and returns 0. Returns -1 if no input has such a folder. */
+static ptrdiff_t last_folder(char *text)
+{
+    size_t n = strlen(text);
+
+    for (;;) {
+        const char *comma;
+        size_t from;
+
+        while (n > 0 && text[n - 1] != '/')
+            n--;
+        text[n] = '\0';
+        if (n == 0)
+            return -1;
+        comma = strstr(text, ", ");
+        for (const char *next = comma; next; next = strstr(next + 2, ", "))
+            comma = next;
+        from = comma ? (size_t)(comma + 2 - text) : 0;
+        if (strchr(text + from, '/') != text + n - 1)
+            return (ptrdiff_t)from;
+        n = from; /* that is the root of the input */
+    }
+}
+
+/* Returns the folder in which all members lie in one of the inputs, "photos=/lisbon/"; "" if there is none. */
 static const char *common_folder(const struct pl_failure *f, const struct pl_failure_group *g, struct pl_arena *arena)
 {
     const char *first = f[g->members[0]].paths;
-    size_t n = strlen(first), slashes = 0;
+    size_t n = strlen(first);
+    ptrdiff_t from;
+    char *same;
 
     for (size_t i = 1; i < g->count; i++) {
         const char *other = f[g->members[i]].paths;
-        size_t same = 0;
+        size_t at = 0;
 
-        while (same < n && other[same] == first[same])
-            same++;
-        n = same;
+        while (at < n && other[at] == first[at])
+            at++;
+        n = at;
     }
-    while (n > 0 && first[n - 1] != '/')
-        n--;
-    for (size_t i = 0; i < n; i++)
-        slashes += first[i] == '/';
-    return slashes > 1 ? pl_arena_strndup(arena, first, n) : "";
+    same = pl_arena_strndup(arena, first, n);
+    from = same ? last_folder(same) : -1;
+    return !same ? NULL : from < 0 ? "" : same + from;
 }
 
 /* Fills in what the members have in common. */

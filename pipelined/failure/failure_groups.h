@@ -28,7 +28,7 @@ struct pl_failure_group {
     size_t count;
     /* What all members have in common. */
     const char *reason;           /* "" = they have several */
-    const char *folder;           /* their texts begin with it, and it ends in '/': "photos=/lisbon/"; "" = there is none */
+    const char *folder;           /* of one of their inputs: "photos=/lisbon/"; "" = they have none in common */
     const char *node;             /* "" = several, or not known */
     int64_t bytes_min, bytes_max; /* of their inputs; -1 = not known of all */
 };

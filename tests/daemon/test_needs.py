@@ -1,4 +1,4 @@
-"""What needs somebody: the newest results that failed, whole or in part, the worst first; what is mended is not told."""
+"""What needs attention: the newest results that failed, whole or in part, the worst first; what is mended is not told."""
 from conftest import sh
 
 

@@ -1,4 +1,4 @@
-/* api/answer_routes: Routes that answer what people ask: what needs somebody, why a job ran, what failed and in which ways.
+/* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways.
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
@@ -9,7 +9,7 @@
  *   job_changes       counts the files that differ between two jobs of a stage
  *   routes_failures   failed datums of a job in groups
  *   routes_job_cause  why a job ran
- *   routes_needs      what needs somebody's attention */
+ *   routes_needs      what needs attention */
 
 /* answer_routes: routes that answer what people ask. */
 #pragma once

@@ -78,10 +78,19 @@ int pl_file_changes_count(const struct pl_node_source *source, const struct pl_h
     return PL_MIN(r, 0);
 }
 
-static int add_count(struct pl_buf *out, uint64_t n, bool first, bool more, const char *what, struct pl_err *err)
+/* Writes a number with a comma after each three digits, "3,120". */
+static const char *grouped(uint64_t n, char out[32])
 {
-    return pl_buf_addf(out, err, "%s%s%llu%s %s", first ? "" : ", ", more ? "more than " : "", (unsigned long long)n,
-                       first ? (n == 1 && !more ? " file" : " files") : "", what);
+    char digits[24];
+    size_t len = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), at = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
 }
 
 int pl_file_changes_text(const struct pl_file_changes *c, const char *repo, struct pl_buf *out, struct pl_err *err)
@@ -90,19 +99,31 @@ int pl_file_changes_text(const struct pl_file_changes *c, const char *repo, stru
         uint64_t n;
         const char *what;
     } parts[] = {{c->added, "new"}, {c->changed, "changed"}, {c->removed, "gone"}};
+    const uint64_t all = pl_file_changes_sum(c);
+    const char *files = all == 1 ? "file" : "files";
+    char number[32];
     bool first = true;
     int r = 0;
 
+    if (c->more)
+        return pl_buf_addf(out, err, "more than %s files differ below %s:/%.*s", grouped(all, number), repo,
+                           (int)PL_MAX(strlen(c->folder), 1u) - 1, c->folder);
     for (size_t i = 0; i < PL_ARRAY_SIZE(parts) && r >= 0; i++) {
         if (parts[i].n == 0)
             continue;
-        r = add_count(out, parts[i].n, first, c->more, parts[i].what, err);
+        if (parts[i].n == all)
+            r = pl_buf_addf(out, err, "%s %s %s %s", grouped(all, number), files, all == 1 ? "is" : "are", parts[i].what);
+        else
+            r = pl_buf_addf(out, err, "%s%s%s %s", first ? "" : ", ", grouped(parts[i].n, number),
+                            !first            ? ""
+                            : parts[i].n == 1 ? " file"
+                                              : " files",
+                            parts[i].what);
         first = false;
     }
-    if (r < 0 || first)
+    if (r < 0 || all == 0)
         return r;
-    r = pl_buf_addf(out, err, " in %s", repo);
-    if (r >= 0 && c->added + c->changed + c->removed == 1)
-        return pl_buf_addf(out, err, ": %s", json_string_value(json_array_get(c->named, 0)));
-    return r < 0 || !c->folder[0] ? r : pl_buf_addf(out, err, " below %.*s", (int)strlen(c->folder) - 1, c->folder);
+    if (all == 1)
+        return pl_buf_addf(out, err, ": %s:/%s", repo, json_string_value(json_array_get(c->named, 0)));
+    return pl_buf_addf(out, err, " below %s:/%.*s", repo, (int)PL_MAX(strlen(c->folder), 1u) - 1, c->folder);
 }

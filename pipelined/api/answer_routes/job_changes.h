@@ -31,7 +31,11 @@ int pl_file_changes_count(const struct pl_node_source *source, const struct pl_h
                           const struct pl_file_filter *filter, struct pl_effort *effort, struct pl_file_changes *ret,
                           struct pl_err *err);
 
-/* Appends to `out`, as part of a sentence, what changed: "3 files new, 1 changed in photos below /lisbon/b7". Nothing
- * changed: appends nothing. PL_ENOMEM. */
+static inline uint64_t pl_file_changes_sum(const struct pl_file_changes *c)
+{
+    return c->added + c->changed + c->removed;
+}
+/* Appends to `out`, as part of a sentence, what changed: "3,120 files are new below photos:/lisbon", "2 files new, 1 changed
+ * below photos:/", "1 file is gone: photos:/a.jpg". Nothing changed: appends nothing. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_file_changes_text(const struct pl_file_changes *c, const char *repo, struct pl_buf *out, struct pl_err *err);

@@ -100,42 +100,94 @@ static int note_before(struct pl_map *seen, const char *key, const char *run, st
     return r;
 }
 
-/* Adds the groups of one earlier job to `seen`. */
-static int examine_before(struct pl_conn *c, int64_t job, const char *run, struct pl_arena *arena, struct pl_map *seen,
-                          struct pl_err *err)
+/* An earlier job of the stage. */
+struct earlier {
+    char run[PL_ID_HEX + 1];
+    struct failed failed;
+};
+
+static int read_earlier(struct pl_conn *c, int64_t job, struct failed *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    struct pl_failure_group *groups = NULL;
-    struct failed f = {.arena = arena};
-    size_t n = 0;
     int r = pl_sql_query(c, err, &rows, FAILURE_COLUMNS " WHERE job = ? AND state = 'failed' LIMIT ?", "ii", job,
                          (int64_t)BEFORE_DATUMS);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        r = add_row(&f, &rows, err);
-    r = r < 0 ? r : pl_failure_groups(f.list, f.n, arena, &groups, &n, err);
-    for (size_t i = 0; r >= 0 && i < n; i++)
-        r = note_before(seen, groups[i].key, run, arena, err);
+        r = add_row(ret, &rows, err);
     return r;
 }
 
-/* Examines the last JOBS_BEFORE jobs of the stage before `job`; returns how many there are. */
-static int look_back(struct pl_conn *c, int64_t job, struct pl_arena *arena, struct pl_map *seen, size_t *ret_jobs,
-                     struct pl_err *err)
+/* Reads the last JOBS_BEFORE jobs of the stage before `job` that ran datums; those of runs on a branch of their own do
+ * not count. */
+static int read_all_earlier(struct pl_conn *c, int64_t job, struct pl_arena *arena, struct earlier ret[JOBS_BEFORE],
+                            size_t *ret_n, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
-                         "SELECT b.id, b.run, coalesce(json_extract(b.counts, '$.attempts'), 0) FROM job j JOIN job b"
-                         " ON b.project = j.project AND b.stage = j.stage AND b.id < j.id WHERE j.id = ?"
+                         "SELECT b.id, b.run FROM job j JOIN job b ON b.project = j.project AND b.stage = j.stage AND b.id < j.id"
+                         " WHERE j.id = ? AND b.final = 1 AND json_extract(b.counts, '$.attempts') > 0"
+                         " AND NOT EXISTS (SELECT 1 FROM run r WHERE r.id = b.run AND r.as_branch IS NOT NULL)"
                          " ORDER BY b.id DESC LIMIT ?",
                          "ii", job, (int64_t)JOBS_BEFORE);
 
-    *ret_jobs = 0;
-    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
-        ++*ret_jobs;
-        r = examine_before(c, pl_col_int(&rows, 0), pl_col_text(&rows, 1), arena, seen, err);
+    for (*ret_n = 0; r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0; ++*ret_n) {
+        struct earlier *one = &ret[*ret_n];
+
+        *one = (struct earlier){.failed.arena = arena};
+        snprintf(one->run, sizeof(one->run), "%s", pl_col_text(&rows, 1));
+        r = read_earlier(c, pl_col_int(&rows, 0), &one->failed, err);
     }
     return r;
+}
+
+/* Adds the groups of the earlier jobs to `seen`. */
+static int look_back(struct earlier *jobs, size_t n_jobs, struct pl_arena *arena, struct pl_map *seen, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r >= 0 && i < n_jobs; i++) {
+        struct pl_failure_group *groups = NULL;
+        size_t n = 0;
+
+        r = pl_failure_groups(jobs[i].failed.list, jobs[i].failed.n, arena, &groups, &n, err);
+        for (size_t g = 0; r >= 0 && g < n; g++)
+            r = note_before(seen, groups[g].key, jobs[i].run, arena, err);
+    }
+    return r;
+}
+
+/* All that is read for one request. */
+struct asked {
+    char run[PL_ID_HEX + 1];
+    int64_t count; /* failed datums by the job's own count */
+    bool final;
+    struct failed failed;
+    struct earlier earlier[JOBS_BEFORE];
+    size_t n_earlier;
+};
+
+static int read_job(struct pl_api *a, const struct pl_http_request *req, struct asked *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int64_t id = 0;
+    int r = pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), pl_http_param(req, "run"), &id,
+                            ret->run, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT coalesce(json_extract(counts, '$.failed'), 0), final FROM job WHERE id = ?", "i", id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r;
+    ret->count = pl_col_int(&rows, 0);
+    ret->final = pl_col_int(&rows, 1) != 0;
+    if (ret->final && ret->count == 0)
+        return 0;
+    r = read_failed(rd.conn, id, &ret->failed, err);
+    if (r >= 0 && ret->count > 0 && ret->failed.n == 0)
+        r = pl_retention_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
+    return r < 0 || ret->failed.n == 0 ? r : read_all_earlier(rd.conn, id, ret->failed.arena, ret->earlier, &ret->n_earlier, err);
 }
 
 /* ---- the reply ---- */
@@ -220,40 +272,33 @@ static int add_groups(const struct pl_failure_group *groups, size_t n, const str
 
 static int list_failures(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
-    _cleanup_(json_decrefp) json_t *out = NULL;
-    struct failed f = {.arena = arena};
+    struct asked *asked = arena ? pl_arena_alloc(arena, sizeof(*asked)) : NULL;
+    struct members wanted = {.group = pl_http_query(req, "group")};
     struct pl_failure_group *groups = NULL;
     struct pl_map seen = {0};
-    struct members wanted = {.group = pl_http_query(req, "group")};
-    struct pl_api_page page;
-    char run[PL_ID_HEX + 1];
-    int64_t id = 0, failed = 0;
-    size_t n = 0, jobs = 0;
-    int r = arena ? pl_api_page_read(req, &page, err) : pl_err_nomem(err);
+    struct pl_api_page page = {0};
+    json_t *out = NULL;
+    size_t n = 0;
+    int r = asked ? pl_api_page_read(req, &page, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : pl_api_page_number(&page, 0, &wanted.after, err);
+    if (r < 0)
+        return r;
     wanted.limit = page.limit;
-    r = r < 0 ? r
-              : pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), pl_http_param(req, "run"),
-                                &id, run, err);
-    r = r < 0 ? r
-              : pl_sql_int(rd.conn, err, &failed, "SELECT coalesce(json_extract(counts, '$.failed'), 0) FROM job WHERE id = ?",
-                           "i", id);
-    r = r < 0 ? r : read_failed(rd.conn, id, &f, err);
-    if (r >= 0 && failed > 0 && f.n == 0)
-        r = pl_retention_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
-    r = r < 0 ? r : pl_failure_groups(f.list, f.n, arena, &groups, &n, err);
-    r = r < 0 || n == 0 ? r : look_back(rd.conn, id, arena, &seen, &jobs, err);
+    asked->failed.arena = arena;
+    r = read_job(a, req, asked, err);
+    r = r < 0 ? r : pl_failure_groups(asked->failed.list, asked->failed.n, arena, &groups, &n, err);
+    r = r < 0 ? r : look_back(asked->earlier, asked->n_earlier, arena, &seen, err);
     if (r >= 0) {
-        out = json_pack("{s:s, s:I, s:I, s:I, s:[]}", "run", run, "failed", (json_int_t)PL_MAX(failed, (int64_t)f.n), "kept",
-                        (json_int_t)f.n, "jobs_examined", (json_int_t)jobs, "groups");
-        r = out ? add_groups(groups, n, &f, &seen, &wanted, out, err) : pl_err_nomem(err);
+        const int64_t failed = asked->final ? asked->count : PL_MAX(asked->count, (int64_t)asked->failed.n);
+
+        out = json_pack("{s:s, s:I, s:I, s:I, s:[]}", "run", asked->run, "failed", (json_int_t)failed, "kept",
+                        (json_int_t)asked->failed.n, "jobs_examined", (json_int_t)asked->n_earlier, "groups");
+        r = out ? add_groups(groups, n, &asked->failed, &seen, &wanted, out, err) : pl_err_nomem(err);
     }
     pl_map_finish(&seen, NULL);
-    if (r >= 0)
-        *ret = json_incref(out);
+    *ret = out; /* the caller releases it also after an error */
     return r < 0 ? r : 0;
 }
 
@@ -265,7 +310,8 @@ static const struct pl_api_route routes[] = {
      .costly = true,
      .summary =
          "Groups the job's failed datums by what their messages say, with what each group has in common and in how many of "
-         "the stage's last 24 jobs before this one it occurred. `kept` tells of how many of the `failed` datums the "
+         "the stage's last 24 jobs before this one that ran datums it occurred. `kept` tells of how many of the `failed` datums "
+         "the "
          "attempts are kept. With `group`, an id, the reply has that group alone with a page of its datums.",
      .query = "group after limit:integer",
      .reply = "Failures"},

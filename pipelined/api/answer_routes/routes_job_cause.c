@@ -5,9 +5,12 @@
 #include "pipelined/plan/stage_change.h"
 #include "pipelined/text/json_text.h"
 
+#define JOBS_BEFORE 1000 /* number of earlier jobs of the stage among which the last good one is looked for */
+
 /* One of the two jobs that are compared. */
 struct side {
     char run[PL_ID_HEX + 1]; /* "" = there is no such job */
+    bool planned;            /* its inputs are known */
     json_t *inputs, *spec;   /* spec: JSON null if the pipeline's version is gone */
     struct pl_hash code, code_root;
 };
@@ -36,10 +39,11 @@ static void cause_finish(struct cause *c)
 static int read_side(struct pl_conn *c, int64_t job, struct side *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT j.run, j.inputs, s.spec, coalesce(j.code, zeroblob(32)), coalesce(s.code_root, zeroblob(32))"
-                         " FROM job j LEFT JOIN stage s ON s.id = j.version WHERE j.id = ?",
-                         "i", job);
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT j.run, j.inputs, s.spec, coalesce(j.code, zeroblob(32)), coalesce(s.code_root, zeroblob(32)), j.planned"
+        " FROM job j LEFT JOIN stage s ON s.id = j.version WHERE j.id = ?",
+        "i", job);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
@@ -49,6 +53,7 @@ static int read_side(struct pl_conn *c, int64_t job, struct side *ret, struct pl
     ret->spec = pl_col_json(&rows, 2);
     ret->code = pl_col_hash(&rows, 3);
     ret->code_root = pl_col_hash(&rows, 4);
+    ret->planned = pl_col_int(&rows, 5) != 0;
     return ret->inputs && ret->spec ? 0 : pl_err_nomem(err);
 }
 
@@ -66,10 +71,13 @@ static int read_jobs(struct cause *c, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(c->rerun_of, sizeof(c->rerun_of), "%s", of);
-    r = pl_sql_int(rd.conn, err, &before,
-                   "SELECT b.id FROM job j JOIN job b ON b.project = j.project AND b.stage = j.stage AND b.id < j.id"
-                   " WHERE j.id = ? AND b.state = 'success' ORDER BY b.id DESC LIMIT 1",
-                   "i", job);
+    /* of the JOBS_BEFORE jobs before it; runs on a branch of their own are experiments, and do not count */
+    r = pl_sql_int(
+        rd.conn, err, &before,
+        "SELECT id FROM (SELECT b.id, b.state, b.run FROM job j JOIN job b ON b.project = j.project AND b.stage = j.stage"
+        " AND b.id < j.id WHERE j.id = ? ORDER BY b.id DESC LIMIT ?) WHERE state = 'success'"
+        " AND NOT EXISTS (SELECT 1 FROM run r WHERE r.id = run AND r.as_branch IS NOT NULL) LIMIT 1",
+        "ii", job, (int64_t)JOBS_BEFORE);
     return r == PL_ENOTFOUND ? 0 : r < 0 ? r : read_side(rd.conn, before, &c->before, err);
 }
 
@@ -114,7 +122,7 @@ static int add_code(struct cause *c, json_t *out, struct pl_err *err)
     struct pl_store *store;
     int r;
 
-    if (pl_hash_eq(&c->now.code_root, &c->before.code_root))
+    if (pl_hash_eq(&c->now.code_root, &c->before.code_root) || json_is_null(c->now.spec) || json_is_null(c->before.spec))
         return 0;
     r = pl_project_stores_get(c->api->config.stores, pl_http_param(c->req, "project"), &store, err);
     source.self = store;
@@ -126,14 +134,29 @@ static int add_code(struct cause *c, json_t *out, struct pl_err *err)
     return r;
 }
 
-/* Adds the fields of the spec that differ, if they change what the stage computes. */
+/* Returns the fields of a spec that change what the stage computes (datum_identity.h), but for the code. */
+static json_t *computing(const json_t *spec)
+{
+    static const char *const keys[] = {"image", "run", "script", "env", "user", "stdin", "input", "cache"};
+    json_t *out = json_object();
+
+    for (size_t i = 0; out && i < PL_ARRAY_SIZE(keys); i++)
+        if (json_object_get(spec, keys[i]) && json_object_set(out, keys[i], json_object_get(spec, keys[i])) < 0)
+            json_decref(TAKE_PTR(out));
+    return out;
+}
+
+/* Adds those fields if they differ. */
 static int add_spec(struct cause *c, json_t *out, struct pl_err *err)
 {
+    _cleanup_(json_decrefp) json_t *before = computing(c->before.spec), *now = computing(c->now.spec);
     char what[PL_STAGE_CHANGE_MAX];
 
-    if (pl_hash_eq(&c->now.code, &c->before.code) || json_is_null(c->now.spec) || json_is_null(c->before.spec))
+    if (!before || !now)
+        return pl_err_nomem(err);
+    if (json_is_null(c->now.spec) || json_is_null(c->before.spec))
         return 0;
-    pl_stage_change_text(c->before.spec, c->now.spec, false, what);
+    pl_stage_change_text(before, now, false, what);
     if (!what[0])
         return 0;
     if (json_object_set_new(out, "spec", json_string(what)) < 0)
@@ -177,6 +200,17 @@ static int filter_of(const json_t *leaf, struct pl_file_filter *ret, struct pl_e
     return r < 0 ? r : pl_job_input_files(leaf, &ret->files, err);
 }
 
+/* Returns 1 if the commit that an input read is still there, else 0: garbage collection may have removed its files. */
+static int is_there(struct cause *c, const json_t *in, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(c->api->config.db);
+    struct pl_commit_row row;
+    int r =
+        pl_db_commit_named(rd.conn, pl_json_str(in, "project"), pl_json_str(in, "repo"), pl_json_str(in, "commit"), &row, err);
+
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
+}
+
 /* Counts what changed in one input, and adds it to the list and to the sentence. */
 static int compare_input(struct cause *c, const json_t *in, const json_t *old, const json_t *leaf, json_t *list,
                          struct pl_err *err)
@@ -193,7 +227,7 @@ static int compare_input(struct cause *c, const json_t *in, const json_t *old, c
     r = r < 0 ? r : pl_project_stores_get(c->api->config.stores, pl_json_str(in, "project"), &store, err);
     source.self = store;
     r = r < 0 ? r : pl_file_changes_count(&source, &before, &after, &filter, &c->effort, &changes, err);
-    if (r >= 0 && changes.added + changes.changed + changes.removed > 0)
+    if (r >= 0 && pl_file_changes_sum(&changes) > 0)
         r = begin_part(c, err);
     r = r < 0 ? r : pl_file_changes_text(&changes, pl_json_str(in, "repo"), &c->text, err);
     r = r < 0 ? r
@@ -212,10 +246,7 @@ static int compare_input(struct cause *c, const json_t *in, const json_t *old, c
 /* An input without a comparable earlier state: `note` says why. */
 static int note_input(const json_t *in, const char *note, json_t *list, struct pl_err *err)
 {
-    return pl_json_add(list,
-                       json_pack("{s:O, s:O, s:O, s:s}", "name", json_object_get(in, "name"), "project",
-                                 json_object_get(in, "project"), "repo", json_object_get(in, "repo"), "note", note),
-                       err);
+    return pl_json_add(list, json_pack("{s:O, s:s}", "name", json_object_get(in, "name"), "note", note), err);
 }
 
 static int add_input(struct cause *c, size_t index, const json_t *in, json_t *list, struct pl_err *err)
@@ -227,15 +258,16 @@ static int add_input(struct cause *c, size_t index, const json_t *in, json_t *li
     if (!*repo || pl_streq(pl_json_str(in, "root"), pl_json_str(old, "root")))
         return 0;
     if (!pl_access_may_read(pl_http_context(c->req), pl_json_str(in, "project"), repo))
-        return note_input(in, "it is a repo that you may not read", list, err);
+        return note_input(in, "it comes from a repo that you may not read", list, err);
     if (!old || !*pl_json_str(old, "root") || !*pl_json_str(in, "root")) {
         r = add_part(c, "new input: ", repo, err);
         return r < 0 ? r : note_input(in, "the job before did not read it", list, err);
     }
-    r = compare_input(c, in, old, leaf, list, err);
-    if (r == PL_ENOTFOUND) /* the earlier commit was deleted, and garbage collection removed its files */
-        r = note_input(in, "the files of the job before have been deleted", list, err);
-    return r;
+    r = is_there(c, old, err);
+    r = r <= 0 ? r : is_there(c, in, err);
+    return r < 0    ? r
+           : r == 0 ? note_input(in, "the commit has been deleted", list, err)
+                    : compare_input(c, in, old, leaf, list, err);
 }
 
 /* ---- the reply ---- */
@@ -245,10 +277,15 @@ static int compare(struct cause *c, json_t *out, struct pl_err *err)
     json_t *inputs = json_object_get(out, "inputs");
     const json_t *in;
     size_t i;
-    int r = *c->rerun_of ? add_part(c, "run again: the jobs of run ", c->rerun_of, err) : 0;
+    char of[9] = "";
+    int r;
 
+    snprintf(of, sizeof(of), "%.8s", c->rerun_of); /* as ids are shown to people */
+    r = *of ? add_part(c, "run again: the jobs of run ", of, err) : 0;
+    if (r >= 0 && !c->now.planned)
+        return add_part(c, "its datums are not known: it was not planned", "", err);
     if (!*c->before.run)
-        return r < 0 || *c->rerun_of ? r : add_part(c, "the stage has not succeeded before", "", err);
+        return r < 0 || *of ? r : add_part(c, "the stage has not succeeded before", "", err);
     r = r < 0 ? r : add_code(c, out, err);
     r = r < 0 ? r : add_spec(c, out, err);
     json_array_foreach(c->now.inputs, i, in)
@@ -256,7 +293,7 @@ static int compare(struct cause *c, json_t *out, struct pl_err *err)
         r = r < 0 ? r : add_input(c, i, in, inputs, err);
     }
     if (r >= 0 && c->text.len == 0)
-        r = add_part(c, json_array_size(inputs) ? "its inputs changed" : "nothing that it reads changed", "", err);
+        r = add_part(c, "nothing that it reads changed", "", err);
     return r;
 }
 
@@ -293,7 +330,7 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     {"JobCause", "run:string before:string rerun_of:string text:string code:string[]? spec:string? inputs:CauseInput[]"},
-    {"CauseInput", "name:string project:string repo:string from:string? to:string? added:integer? changed:integer? "
+    {"CauseInput", "name:string project:string? repo:string? from:string? to:string? added:integer? changed:integer? "
                    "removed:integer? more:boolean? folder:string? paths:string[]? note:string?"},
 };
 

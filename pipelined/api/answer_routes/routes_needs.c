@@ -1,65 +1,81 @@
-/* What needs somebody's attention, the worst first: failed stages, specs that are not accepted, full disks, jobs
- * and commits that wait. */
+/* What needs attention, the worst first: failed stages, specs that are not accepted, full disks, jobs that wait. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/text/json_text.h"
 #include "storage/base/clock.h"
 
-#define WAIT_US     (5 * 60 * 1000000ll) /* a job that has waited so long needs somebody */
-#define KIND_LISTED 100                  /* most entries of one kind; `more` counts the others */
+#define WAIT_US     (5 * 60 * 1000000ll) /* a job that has waited for so long needs attention */
+#define KIND_LISTED 100                  /* most entries of one kind, the newest; `more` counts the others */
 
-/* Lists are made by one query for each kind. Columns: project, stage, run, time since when, sentence, number of failed
- * datums, number of all datums. Newest results only: of each stage the last job that ended. */
+/* Each kind has one query. Columns: project, stage, run, since when, sentence, number of failed datums, number of all
+ * datums. Of a stage only the newest result counts: the last of its newest 100 jobs that ended with one. Runs on a branch
+ * of their own are experiments and do not count. */
 #define ENDED_LAST                                                                                                               \
-    " FROM stage s JOIN job j ON j.id = (SELECT id FROM job WHERE project = s.project AND stage = s.name AND final = 1"          \
-    " AND state IN ('success', 'failure') ORDER BY id DESC LIMIT 1)"                                                             \
+    " FROM stage s JOIN job j ON j.id = (SELECT id FROM (SELECT id, state, run FROM job WHERE project = s.project"               \
+    " AND stage = s.name AND final = 1 ORDER BY id DESC LIMIT 100) WHERE state IN ('success', 'failure')"                        \
+    " AND NOT EXISTS (SELECT 1 FROM run r WHERE r.id = run AND r.as_branch IS NOT NULL) LIMIT 1)"                                \
     " WHERE s.current = 1 AND readable(s.project, s.name)"
 #define FAILED "coalesce(json_extract(j.counts, '$.failed'), 0)"
 #define TOTAL  "coalesce(json_extract(j.counts, '$.total'), 0)"
+/* Since when a job waits: it could not begin before the other jobs of its run ended, and its last worker may have been lost
+ * since. */
+#define WAITS_SINCE                                                                                                              \
+    "max(j.created_us, coalesce((SELECT max(finished_us) FROM job u WHERE u.run = j.run), 0),"                                   \
+    " coalesce((SELECT max(ended_us) FROM job_worker w WHERE w.job = j.id), 0))"
 
 static const struct need_kind {
     const char *name, *sql;
 } kinds[] = {
-    {"failed", "SELECT j.project, j.stage, j.run, coalesce(j.finished_us, 0), j.stage || ' failed: ' || j.reason, " FAILED
-               ", " TOTAL ENDED_LAST " AND j.state = 'failure' AND ?1 > 0 ORDER BY j.finished_us"},
+    {"failed",
+     "SELECT j.project, j.stage, j.run, coalesce(j.finished_us, 0) AS since, j.stage || ' failed: ' || j.reason, " FAILED
+     ", " TOTAL ENDED_LAST " AND j.state = 'failure'"},
     {"source",
-     "SELECT s.project, '', '', t.changed_us, 'the specs of ' || s.name || iif(t.state = 'unreachable',"
+     "SELECT s.project, '', '', t.changed_us AS since, 'the specs of ' || s.name || iif(t.state = 'unreachable',"
      " ' cannot be fetched: ', ' are not accepted: ') || t.error, 0, 0 FROM source_state t JOIN source s ON s.name = t.name"
-     " WHERE t.state IN ('invalid', 'unreachable') AND ?1 > 0 AND readable(s.project, NULL) ORDER BY t.changed_us"},
-    {"partly_failed", "SELECT j.project, j.stage, j.run, coalesce(j.finished_us, 0), " FAILED " || ' of ' || " TOTAL
-                      " || ' datums of ' || j.stage || ' failed', " FAILED ", " TOTAL ENDED_LAST
-                      " AND j.state = 'success' AND " FAILED " > 0 AND ?1 > 0 ORDER BY j.finished_us"},
-    /* who waits for another stage or for an earlier run waits for what is under way */
-    {"waiting", "SELECT j.project, j.stage, j.run, j.created_us, j.stage || ' is ' || j.reason, 0, " TOTAL " FROM job j"
-                " WHERE j.final = 0 AND j.started_us IS NULL AND j.created_us < ?1 AND j.reason LIKE 'waiting %'"
-                " AND j.reason NOT LIKE 'waiting for stage %' AND j.reason NOT LIKE 'waiting for its turn%'"
-                " AND readable(j.project, j.stage) ORDER BY j.created_us"},
+     " WHERE t.state IN ('invalid', 'unreachable') AND NOT coalesce(json_extract(s.spec, '$.paused'), 0)"
+     " AND readable(s.project, NULL)"},
+    {"source",
+     "SELECT r.project, r.name, '', t.changed_us AS since, 'repo ' || r.name || ' cannot be filled from git: ' || t.error,"
+     " 0, 0 FROM repo_state t JOIN repo r ON r.id = t.repo WHERE t.state IN ('invalid', 'unreachable')"
+     " AND readable(r.project, r.name)"},
+    {"partly_failed",
+     "SELECT j.project, j.stage, j.run, coalesce(j.finished_us, 0) AS since, " FAILED " || ' of ' || " TOTAL
+     " || ' datums of ' || j.stage || ' failed', " FAILED ", " TOTAL ENDED_LAST " AND j.state = 'success' AND " FAILED " > 0"},
+    /* a job that waits for another stage or an earlier run waits for what is under way */
+    {"waiting",
+     "SELECT j.project, j.stage, j.run, " WAITS_SINCE " AS since, j.stage || iif(j.reason LIKE 'a worker %', ': ', ' is ')"
+     " || j.reason, 0, " TOTAL " FROM job j WHERE j.final = 0 AND (j.reason LIKE 'starting %: %' OR j.reason LIKE"
+     " 'a worker failed to start %' OR j.reason LIKE 'waiting %') AND j.reason NOT LIKE 'waiting for stage %'"
+     " AND j.reason NOT LIKE 'waiting for its turn%' AND readable(j.project, j.stage)"},
 };
 
-/* Adds one entry. Takes nothing. */
-static int add_need(json_t *list, const char *kind, const struct pl_rows *rows, struct pl_err *err)
-{
-    return pl_json_add(list,
-                       json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I}", "kind", kind, "project", pl_col_text(rows, 0),
-                                 "stage", pl_col_text(rows, 1), "run", pl_col_text(rows, 2), "since_us",
-                                 (json_int_t)pl_col_int(rows, 3), "text", pl_col_text(rows, 4), "failed",
-                                 (json_int_t)pl_col_int(rows, 5), "total", (json_int_t)pl_col_int(rows, 6)),
-                       err);
-}
-
+/* Adds the entries of one kind, the oldest first. */
 static int add_kind(struct pl_conn *c, const struct need_kind *kind, int64_t before_us, json_t *list, int64_t *more,
                     struct pl_err *err)
 {
+    _cleanup_(pl_buf_finish) struct pl_buf sql = {0};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    size_t n = 0;
-    int r = pl_sql_query(c, err, &rows, kind->sql, "i", before_us);
+    const size_t at = json_array_size(list);
+    int64_t all = 0;
+    int r = pl_buf_addf(&sql, err,
+                        "WITH need(project, stage, run, since, text, failed, total) AS (%s)"
+                        " SELECT *, (SELECT count(*) FROM need WHERE since < ?1) FROM need WHERE since < ?1"
+                        " ORDER BY since DESC LIMIT ?2",
+                        kind->sql);
 
+    r = r < 0 ? r : pl_buf_add(&sql, "", 1, err);
+    r = r < 0 ? r : pl_sql_query(c, err, &rows, (const char *)sql.data, "ii", before_us, (int64_t)KIND_LISTED);
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
-        if (n++ < KIND_LISTED)
-            r = add_need(list, kind->name, &rows, err);
-        else
-            ++*more;
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I}", "kind", kind->name, "project", pl_col_text(&rows, 0),
+                                "stage", pl_col_text(&rows, 1), "run", pl_col_text(&rows, 2), "since_us",
+                                (json_int_t)pl_col_int(&rows, 3), "text", pl_col_text(&rows, 4), "failed",
+                                (json_int_t)pl_col_int(&rows, 5), "total", (json_int_t)pl_col_int(&rows, 6));
+
+        all = pl_col_int(&rows, 7);
+        if (!one || json_array_insert_new(list, at, one) < 0)
+            r = pl_err_nomem(err);
     }
+    *more += PL_MAX(all - KIND_LISTED, 0);
     return r;
 }
 
@@ -100,7 +116,7 @@ static int list_needs(struct pl_api *a, struct pl_http_request *req, json_t **re
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
         for (size_t i = 0; r >= 0 && i < PL_ARRAY_SIZE(kinds); i++)
-            r = add_kind(rd.conn, &kinds[i], now_us - WAIT_US, list, &more, err);
+            r = add_kind(rd.conn, &kinds[i], pl_streq(kinds[i].name, "waiting") ? now_us - WAIT_US : INT64_MAX, list, &more, err);
     }
     if (r < 0)
         return r;

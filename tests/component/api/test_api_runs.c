@@ -216,8 +216,8 @@ static int make_failures(struct pl_tx *tx, void *arg, struct pl_err *err)
     char tail[64], paths[64];
     int r =
         pl_sql_exec(pl_tx_conn(tx), err,
-                    "INSERT INTO job(id, run, project, stage, version, pipeline, state, counts, created_us)"
-                    " VALUES (?, 'fedcba98', 'default', 'train', 1, 'flow', 'failure', '{\"attempts\": 1, \"failed\": 1}', 1)",
+                    "INSERT INTO job(id, run, project, stage, version, pipeline, state, counts, final, created_us)"
+                    " VALUES (?, 'fedcba98', 'default', 'train', 1, 'flow', 'failure', '{\"attempts\": 1, \"failed\": 1}', 1, 1)",
                     "i", job - 1);
 
     r = r < 0 ? r : keep_attempt(tx, job - 1, 90, 1, "failed", "exit code 1", "Bad: file 90 is empty\n", "in=/a/90", err);
@@ -296,7 +296,7 @@ static void a_group_has_its_datums_in_pages(void **state)
     refused("invalid", "after", "GET", FAILURES "?after=x", NULL);
 }
 
-/* ---- what needs somebody ---- */
+/* ---- what needs attention ---- */
 
 static int set_reason(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
@@ -307,21 +307,26 @@ static int set_reason(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 static size_t needs_when_it_waits(const char *reason, char *ret_text, size_t size)
 {
-    json_t *o;
-    const json_t *needs;
-    size_t n;
+    json_t *o, *one;
+    size_t i, n;
 
     MUST(pl_db_run(t.db, PL_TX_UNLOGGED, set_reason, (void *)(uintptr_t)reason, &err));
     o = ask_json(200, "GET", "/api/v1/needs", NULL);
-    needs = json_object_get(o, "needs");
-    n = json_array_size(needs);
-    snprintf(ret_text, size, "%s", n ? text_at(json_array_get(needs, 0), "text") : "");
+    *ret_text = '\0';
+    n = 0;
+    json_array_foreach(json_object_get(o, "needs"), i, one)
+    {
+        if (!pl_streq(text_at(one, "kind"), "waiting")) /* the disk of the machine may be low */
+            continue;
+        snprintf(ret_text, size, "%s", text_at(one, "text"));
+        n++;
+    }
     json_decref(o);
     return n;
 }
 
-/* Who waits for another stage or an earlier run waits for what is under way, and needs nobody. */
-static void a_job_that_waits_for_a_place_needs_somebody(void **state)
+/* A job that waits for another stage or an earlier run waits for what is under way. */
+static void a_job_that_waits_for_a_place_needs_attention(void **state)
 {
     char text[128];
 
@@ -329,6 +334,12 @@ static void a_job_that_waits_for_a_place_needs_somebody(void **state)
     begin_job(); /* long ago: in 1970 */
     assert_int_equal(needs_when_it_waits("waiting for 2 GPUs: 0 of 1 free", text, sizeof text), 1);
     assert_string_equal(text, "train is waiting for 2 GPUs: 0 of 1 free");
+    assert_int_equal(needs_when_it_waits("starting 1 worker: no node has 2 GPUs", text, sizeof text), 1);
+    assert_string_equal(text, "train is starting 1 worker: no node has 2 GPUs");
+    assert_int_equal(
+        needs_when_it_waits("a worker failed to start (5 in a row; the next one starts after 1m): x", text, sizeof text), 1);
+    assert_string_equal(text, "train: a worker failed to start (5 in a row; the next one starts after 1m): x");
+    assert_int_equal(needs_when_it_waits("starting 1 worker", text, sizeof text), 0);
     assert_int_equal(needs_when_it_waits("waiting for stage prepare of run 01234567", text, sizeof text), 0);
     assert_int_equal(needs_when_it_waits("waiting for its turn: run 01234567 goes first", text, sizeof text), 0);
     assert_int_equal(needs_when_it_waits("running on 1 worker", text, sizeof text), 0);
@@ -395,7 +406,7 @@ int main(void)
         TEST(a_page_may_end_between_two_attempts_at_a_datum),
         TEST(what_is_no_place_in_a_list_is_refused),
         TEST(failures_that_say_the_same_are_one_group),
-        TEST(a_job_that_waits_for_a_place_needs_somebody),
+        TEST(a_job_that_waits_for_a_place_needs_attention),
         TEST(a_group_has_its_datums_in_pages),
         TEST(a_job_is_told_whatever_its_images_are_called),
     };

@@ -150,6 +150,32 @@ static void the_root_of_an_input_is_no_folder_in_common(void **state)
     pl_arena_destroy(arena);
 }
 
+static void the_folder_in_common_is_that_of_one_input(void **state)
+{
+    static const struct {
+        const char *one, *other, *folder;
+    } cases[] = {
+        {"a=/x/1, b=/", "a=/x/2, b=/", "a=/x/"},
+        {"photos=/lisbon/1.jpg, model=/", "photos=/lisbon/1.jpg, model=/", "photos=/lisbon/"},
+        {"model=/, photos=/1", "model=/, photos=/2", ""},
+        {"model=/, photos=/b/1", "model=/, photos=/b/2", "photos=/b/"},
+        {"m=/v1/x, p=/1", "m=/v1/x, p=/2", "m=/v1/"},
+        {"in=/", "in=/", ""},
+        {"in=/a/b/c/1", "in=/a/b/d/1", "in=/a/b/"},
+        {"params={\"k\":1}", "params={\"k\":2}", ""},
+    };
+    struct pl_arena *arena = pl_arena_create(0);
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        const struct pl_failure f[] = {{"killed", "", false, cases[i].one, "", 1}, {"killed", "", false, cases[i].other, "", 1}};
+        size_t n = 0;
+
+        assert_string_equal(grouped(f, 2, arena, &n)->folder, cases[i].folder);
+    }
+    pl_arena_destroy(arena);
+}
+
 /* Each failure is in exactly one group, members of a group have its key, and no two groups have the same key. */
 static void groups_are_a_partition(void **state)
 {
@@ -189,6 +215,7 @@ int main(void)
         cmocka_unit_test(what_varies_is_blanked),
         cmocka_unit_test(failures_of_one_cause_are_one_group),
         cmocka_unit_test(the_root_of_an_input_is_no_folder_in_common),
+        cmocka_unit_test(the_folder_in_common_is_that_of_one_input),
         cmocka_unit_test(groups_are_a_partition),
     };
 
