@@ -196,11 +196,19 @@ static void on_stray(struct kube *k, enum pl_kube_event e, json_t *object)
     }
 }
 
-bool pl_kube_is_owner(struct kube *k)
+bool pl_kube_is_owner(const struct kube *k)
 {
-    if (k->doubted && k->is_owner(k->is_owner_arg, false))
-        k->doubted = false;
     return !k->doubted;
+}
+
+/* Makes the pods that were held, once the log was found to be this daemon's. Only here the doubt ends: if it ended
+ * wherever somebody asks, nobody would make them. */
+static void look_at_doubt(struct kube *k)
+{
+    if (!k->doubted || !k->is_owner(k->is_owner_arg, false))
+        return;
+    k->doubted = false;
+    pl_worker_pods_try_all(k);
 }
 
 /* Passes a pod's change to its worker. */
@@ -303,8 +311,7 @@ static void look(void *arg)
         pl_kube_on_changed(k);
         if (k->cluster)
             pl_cluster_refresh_runtime_classes(k->cluster, pl_pod_shapes_lack_class(k));
-        if (k->doubted && pl_kube_is_owner(k))
-            pl_worker_pods_try_all(k);
+        look_at_doubt(k);
         pl_worker_pods_tick_blocked(k);
         tell_problem(k);
         pl_kube_outage_look(k);

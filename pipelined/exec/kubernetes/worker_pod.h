@@ -238,8 +238,9 @@ PL_MUST_CHECK
 int pl_worker_pod_make(struct kpod *p, struct pl_err *err);
 /* Asks the cluster to end the pod: at once if `kill`, else gracefully. */
 void pl_worker_pod_delete(struct kpod *p, bool kill);
-/* Returns false while another daemon may have taken over the store: then no pod may be created or deleted. */
-bool pl_kube_is_owner(struct kube *k);
+/* Returns false while another daemon may have taken over the store: then no pod may be created or deleted. What was held
+ * for that is done at the timer tick that finds the store to be this daemon's. */
+bool pl_kube_is_owner(const struct kube *k);
 /* Called when the watch has delivered the pod's object (seen), or when the pod no longer exists (gone). */
 void pl_worker_pod_seen(struct kpod *p, json_t *object);
 void pl_worker_pod_gone(struct kpod *p, const char *text);

@@ -1,5 +1,6 @@
 // link: pipelined/exec/kubernetes pipelined/kube/pod pipelined/text storage/base kube_fake
 /* The executor `kubernetes` where the cluster's memory is not ours: set back to an older backup, and names that somebody else has. */
+#include "pipelined/exec/kubernetes/worker_pod.h"
 #include "pipelined/text/json_text.h"
 #include "tests/component/exec/exec_kubernetes_fixture.h"
 
@@ -313,6 +314,34 @@ static void while_another_daemon_may_have_taken_over_no_pod_is_made_or_removed(v
     assert_int_equal(kube_fake_count(f->fake, PODS), 3);
 }
 
+static bool none_is_held(struct fixture *f)
+{
+    return TAILQ_EMPTY(&((const struct kube *)f->x)->parked);
+}
+
+/* Another pod is to be made before anybody looks at the log again. Those that are held have no pause that could end instead. */
+static void once_the_log_is_found_its_own_all_pods_are_made_whoever_asks_first(void **state_)
+{
+    struct fixture *f = *state_;
+    struct kpod *p;
+
+    f->epoch = 5;
+    create(f, true);
+    f->doubted = true;
+    put_stray(f, OF_START(6, 1));
+    until(f, is_outlived);
+    start(f, OF_START(5, 1));
+    assert_false(none_is_held(f));
+    f->doubted = false;
+    start(f, OF_START(5, 2));
+    TAILQ_FOREACH(p, &((const struct kube *)f->x)->parked, parked_link)
+    {
+        p->retry_ms = INT64_MAX;
+    }
+    until(f, none_is_held);
+    until(f, has_three_pods);
+}
+
 /* Pods of an earlier start that appear after the first listing stay: this daemon may have been taken over, too. */
 static void only_the_first_list_removes_pods_of_earlier_starts(void **state_)
 {
@@ -345,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_is_not_adopted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pod_of_a_later_start_is_left_alone_and_told, setup, teardown),
         cmocka_unit_test_setup_teardown(while_another_daemon_may_have_taken_over_no_pod_is_made_or_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(once_the_log_is_found_its_own_all_pods_are_made_whoever_asks_first, setup, teardown),
         cmocka_unit_test_setup_teardown(only_the_first_list_removes_pods_of_earlier_starts, setup, teardown),
         cmocka_unit_test_setup_teardown(who_only_names_a_worker_is_not_taken_for_it, setup, teardown),
     };
