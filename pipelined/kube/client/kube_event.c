@@ -2,6 +2,7 @@
 #include "pipelined/kube/client/kube_event.h"
 
 #include "storage/base/clock.h"
+#include "storage/base/path.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -80,6 +81,7 @@ void pl_kube_events_note(struct pl_kube_events *e, const char *reason, bool warn
     struct event *v = NULL;
 
     snprintf(text, sizeof text, "%s", message);
+    pl_utf8_clean(pl_utf8_trim(text)); /* the words of a program may be in any encoding */
     forget(e, now_ms);
     for (size_t i = 0; i < PL_KUBE_EVENTS_KEPT && !v; i++)
         if (e->table[i].reason && strcmp(e->table[i].reason, reason) == 0 && strcmp(e->table[i].message, text) == 0)
@@ -150,8 +152,11 @@ json_t *pl_kube_events_next(struct pl_kube_events *e, const struct pl_kube_event
     if (!v || e->tokens == 0)
         return NULL;
     event = build(e, v, about);
-    if (!event)
+    if (!event) { /* it must not be in the way of those that came later */
+        e->dropped += v->count;
+        v->reason = NULL;
         return NULL;
+    }
     e->tokens--;
     e->written++;
     e->sending = v;

@@ -34,12 +34,14 @@ PL_MUST_CHECK
 int pl_kube_events_create(struct pl_kube_events **ret, struct pl_err *err);
 /* NULL is allowed; returns NULL. */
 struct pl_kube_events *pl_kube_events_destroy(struct pl_kube_events *e);
-/* Notes an event. `reason`: a word in CamelCase that lives for ever. `message` is copied, up to
- * PL_KUBE_EVENT_MESSAGE_BYTES. `warning`: its type is Warning, else Normal. `wall_us`: when it happened. */
+/* Notes an event. `reason`: a word in CamelCase, a string literal. `message` is copied, up to
+ * PL_KUBE_EVENT_MESSAGE_BYTES, with "?" for what is not UTF-8. `warning`: its type is Warning, else Normal. `wall_us`:
+ * when it happened. */
 void pl_kube_events_note(struct pl_kube_events *e, const char *reason, bool warning, const char *message, int64_t now_ms,
                          int64_t wall_us);
 /* Returns the Event (core/v1) that is to be sent now, about that object, as a new reference; NULL if none is to be sent, if one
- * is being sent, or without memory. The caller sends it and then calls pl_kube_events_sent. */
+ * is being sent, or if it cannot be built (without memory, or about names that are not UTF-8), which drops it. The caller sends
+ * it and then calls pl_kube_events_sent. */
 json_t *pl_kube_events_next(struct pl_kube_events *e, const struct pl_kube_event_object *about, int64_t now_ms);
 /* The event that pl_kube_events_next returned was written or, if `again`, is to be sent once more. */
 void pl_kube_events_sent(struct pl_kube_events *e, bool again, int64_t now_ms);

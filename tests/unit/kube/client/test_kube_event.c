@@ -180,6 +180,36 @@ static void one_that_cannot_be_written_is_sent_three_times(void **state)
     assert_string_equal(next(*state, at_ms, out), "b (1 other events were not written) x1");
 }
 
+/* The words of a program may be in any encoding, and a long message is cut, perhaps within a character. */
+static void a_message_that_is_not_utf8_is_written_all_the_same(void **state)
+{
+    char out[1200], text[PL_KUBE_EVENT_MESSAGE_BYTES + 8], cut[1200];
+    const size_t max = PL_KUBE_EVENT_MESSAGE_BYTES - 1;
+
+    memset(text, 'a', sizeof text);
+    memcpy(text + max - 1, "\xc3\xa9", 3); /* its second byte is cut off */
+    (void)snprintf(cut, sizeof cut, "%.*s x1", (int)max - 1, text);
+    note(*state, "exit: \xe9t\xe9.", 0);
+    note(*state, text, 1);
+    note(*state, "b", 2);
+    assert_string_equal(next(*state, 2, out), "exit: ?t?. x1");
+    assert_string_equal(next(*state, 2, out), cut);
+    assert_string_equal(next(*state, 2, out), "b x1");
+}
+
+static void one_that_cannot_be_built_is_in_nobodys_way(void **state)
+{
+    static const struct pl_kube_event_object not_utf8 = {"v1", "ConfigMap", "stages", "pipelined", "\xe9"};
+    char out[1200];
+
+    note(*state, "a", 0);
+    note(*state, "a", 1);
+    assert_null(pl_kube_events_next(*state, &not_utf8, FROM_MS + 1));
+    note(*state, "b", 2);
+    assert_string_equal(next(*state, 2, out), "b (2 other events were not written) x1");
+    assert_string_equal(next(*state, 2, out), "");
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -188,6 +218,8 @@ int main(void)
         ROW(repetitions_are_counted_and_there_are_never_many),
         ROW(what_is_too_many_is_dropped_and_counted),
         ROW(one_that_cannot_be_written_is_sent_three_times),
+        ROW(a_message_that_is_not_utf8_is_written_all_the_same),
+        ROW(one_that_cannot_be_built_is_in_nobodys_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
