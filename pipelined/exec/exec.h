@@ -191,8 +191,8 @@ struct pl_executor_ops {
     bool (*outage)(struct pl_executor *x, struct pl_executor_outage *ret);
     /* Returns the name of the worker's pod, borrowed; "" if it is not known (any more). NULL: workers are no pods. */
     const char *(*pod_name)(struct pl_executor *x, uint64_t id);
-    /* Tells the cluster's operators that something went wrong, where they look for that. `reason`: a word in CamelCase that
-     * lives for ever. Cannot fail. NULL: there is no such place. */
+    /* Tells the cluster's operators that something went wrong, where they look for that. `reason`: a word in CamelCase,
+     * a string literal. `message`: "?" is written for what is not UTF-8. Cannot fail. NULL: there is no such place. */
     void (*tell)(struct pl_executor *x, const char *reason, const char *message);
     /* Chooses the GPU slots that meet a stage's GPU request; see pl_gpu_slots_choose. NULL if workers are
      * pods. */
