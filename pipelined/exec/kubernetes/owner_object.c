@@ -113,6 +113,13 @@ static bool may_tell(const struct kube *k)
            (!k->cluster || pl_cluster_may(k->cluster, PL_KUBE_MAY_WRITE_EVENTS));
 }
 
+static enum pl_kube_event_sent what_became_of(const struct pl_kube_call *call)
+{
+    if (call->err.code == 0)
+        return PL_KUBE_EVENT_WRITTEN;
+    return call->verdict == PL_KUBE_AGAIN ? PL_KUBE_EVENT_AGAIN : PL_KUBE_EVENT_REFUSED;
+}
+
 static void on_event_made(void *arg)
 {
     struct kube_owner_event *event = arg;
@@ -125,7 +132,7 @@ static void on_event_made(void *arg)
             k->owner_events_off = true;
             pl_log_info("kubernetes", "Events are not written any more: %s", call->err.msg);
         }
-        pl_kube_events_sent(k->owner_events, call->verdict == PL_KUBE_AGAIN, pl_clock_mono_ms());
+        pl_kube_events_sent(k->owner_events, what_became_of(call), pl_clock_mono_ms());
     }
     pl_kube_call_finish(&event->call);
     free(event->text);
@@ -155,7 +162,7 @@ void pl_owner_event_send(struct kube *k)
     *event = (struct kube_owner_event){.kube = k, .loop = k->loop, .text = json_dumps(object, JSON_COMPACT)};
     if (!event->text) { /* no memory: the event is tried again */
         free(event);
-        pl_kube_events_sent(k->owner_events, true, pl_clock_mono_ms());
+        pl_kube_events_sent(k->owner_events, PL_KUBE_EVENT_AGAIN, pl_clock_mono_ms());
         return;
     }
     snprintf(event->path, sizeof event->path, "/api/v1/namespaces/%.200s/events", k->space);

@@ -16,6 +16,7 @@ struct event {
     bool warning;
     unsigned tries;             /* number of times that sending it has failed */
     uint32_t count;             /* how often it happened since it was written last; 0 = never */
+    uint32_t dropped;           /* dropped events of which the message tells that is being sent */
     int64_t first_us, last_us;  /* wall clock: of these `count` times the first and the last */
     int64_t noted_ms, again_ms; /* noted first; time from which it may be sent */
 };
@@ -24,7 +25,7 @@ struct pl_kube_events {
     struct event table[PL_KUBE_EVENTS_KEPT];
     struct event *sending; /* NULL = none */
     uint32_t sent_count;   /* `count` of `sending` in the Event that is being sent */
-    uint32_t dropped, sent_dropped;
+    uint32_t dropped;      /* of which no message tells */
     unsigned tokens;
     int64_t tokens_ms; /* time up to which tokens were added */
     uint64_t written;  /* number of Events built: part of their names */
@@ -130,8 +131,8 @@ static json_t *build(const struct pl_kube_events *e, const struct event *v, cons
 
     /* the wall time makes the name unique across restarts; names of ConfigMaps have up to 253 bytes, as those of Events */
     snprintf(name, sizeof name, "%.200s.%016" PRIx64 "%04" PRIx64, about->name, (uint64_t)v->first_us, e->written & 0xffff);
-    if (e->dropped)
-        snprintf(message, sizeof message, "%s (%" PRIu32 " other events were not written)", v->message, e->dropped);
+    if (v->dropped)
+        snprintf(message, sizeof message, "%s (%" PRIu32 " other events were not written)", v->message, v->dropped);
     else
         snprintf(message, sizeof message, "%s", v->message);
     return json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s, s:s, s:s}, s:s, s:s, s:s, s:I, s:s, s:s, s:{s:s}, s:s, s:s}",
@@ -151,9 +152,11 @@ json_t *pl_kube_events_next(struct pl_kube_events *e, const struct pl_kube_event
     fill(e, now_ms);
     if (!v || e->tokens == 0)
         return NULL;
+    v->dropped += e->dropped;
+    e->dropped = 0;
     event = build(e, v, about);
     if (!event) { /* it must not be in the way of those that came later */
-        e->dropped += v->count;
+        e->dropped += v->dropped + v->count;
         v->reason = NULL;
         return NULL;
     }
@@ -161,23 +164,23 @@ json_t *pl_kube_events_next(struct pl_kube_events *e, const struct pl_kube_event
     e->written++;
     e->sending = v;
     e->sent_count = v->count;
-    e->sent_dropped = e->dropped;
     return event;
 }
 
-void pl_kube_events_sent(struct pl_kube_events *e, bool again, int64_t now_ms)
+void pl_kube_events_sent(struct pl_kube_events *e, enum pl_kube_event_sent sent, int64_t now_ms)
 {
     struct event *v = e->sending;
 
     assert(v);
     e->sending = NULL;
-    if (again && ++v->tries < PL_KUBE_EVENT_TRIES) {
+    if (sent == PL_KUBE_EVENT_AGAIN && ++v->tries < PL_KUBE_EVENT_TRIES) {
         v->again_ms = now_ms + PL_KUBE_EVENT_PAUSE_MS;
         return;
     }
-    e->dropped -= again ? 0 : e->sent_dropped;
-    e->dropped += again;
+    if (sent != PL_KUBE_EVENT_WRITTEN)
+        e->dropped += v->dropped + e->sent_count;
     v->tries = 0;
+    v->dropped = 0;
     v->count -= e->sent_count;
     v->first_us = v->last_us;
     v->noted_ms = v->again_ms = now_ms + PL_KUBE_EVENT_WINDOW_MS;

@@ -1,8 +1,9 @@
 /* kube_event: the Events that the daemon writes about one object: builds them, and bounds how many there are.
  *
- *   note ──▶ waiting ──next──▶ being sent ──sent (true)──▶ written ──note──▶ repeated ──a window later──▶ waiting
- *               ▲                  │                          └──a window later──▶ (forgotten)
- *               └── sent (false) ──┘ PL_KUBE_EVENT_TRIES times, then it is dropped
+ *   note ──▶ waiting ──next──▶ being sent ──sent (WRITTEN)──▶ written ──note──▶ repeated ──a window later──▶ waiting
+ *               ▲                  │ │                           └──a window later──▶ (forgotten)
+ *               │                  │ └─sent (REFUSED)──▶ dropped, then as if it were written
+ *               └── sent (AGAIN) ──┘ PL_KUBE_EVENT_TRIES times, then it is dropped
  *
  * An event with the reason and message of one that was written less than PL_KUBE_EVENT_WINDOW_MS ago is only
  * counted; when the window is over, one event is written for all of them, with their number. At most
@@ -24,6 +25,13 @@
 
 struct pl_kube_events;
 
+/* What became of an event that was sent. */
+enum pl_kube_event_sent {
+    PL_KUBE_EVENT_WRITTEN,
+    PL_KUBE_EVENT_AGAIN,   /* not known, or refused for now: it is to be sent once more */
+    PL_KUBE_EVENT_REFUSED, /* for good */
+};
+
 /* The object that the events are about. */
 struct pl_kube_event_object {
     const char *api_version, *kind, *space, *name, *uid;
@@ -43,5 +51,5 @@ void pl_kube_events_note(struct pl_kube_events *e, const char *reason, bool warn
  * is being sent, or if it cannot be built (without memory, or about names that are not UTF-8), which drops it. The caller sends
  * it and then calls pl_kube_events_sent. */
 json_t *pl_kube_events_next(struct pl_kube_events *e, const struct pl_kube_event_object *about, int64_t now_ms);
-/* The event that pl_kube_events_next returned was written or, if `again`, is to be sent once more. */
-void pl_kube_events_sent(struct pl_kube_events *e, bool again, int64_t now_ms);
+/* Says what became of the event that pl_kube_events_next returned. */
+void pl_kube_events_sent(struct pl_kube_events *e, enum pl_kube_event_sent sent, int64_t now_ms);

@@ -43,7 +43,7 @@ static const char *next(struct pl_kube_events *e, int64_t after_ms, char out[120
     (void)snprintf(out, 1200, "%s x%d", json_string_value(json_object_get(event, "message")),
                    (int)json_integer_value(json_object_get(event, "count")));
     json_decref(event);
-    pl_kube_events_sent(e, false, FROM_MS + after_ms);
+    pl_kube_events_sent(e, PL_KUBE_EVENT_WRITTEN, FROM_MS + after_ms);
     return out;
 }
 
@@ -171,13 +171,53 @@ static void one_that_cannot_be_written_is_sent_three_times(void **state)
         assert_non_null(event);
         assert_null(pl_kube_events_next(*state, &about, FROM_MS + at_ms)); /* one at a time */
         json_decref(event);
-        pl_kube_events_sent(*state, true, FROM_MS + at_ms);
+        pl_kube_events_sent(*state, PL_KUBE_EVENT_AGAIN, FROM_MS + at_ms);
         assert_null(pl_kube_events_next(*state, &about, FROM_MS + at_ms));
         at_ms += PL_KUBE_EVENT_PAUSE_MS;
     }
     assert_string_equal(next(*state, at_ms + PL_KUBE_EVENT_WINDOW_MS, out), "");
     note(*state, "b", at_ms);
     assert_string_equal(next(*state, at_ms, out), "b (1 other events were not written) x1");
+}
+
+/* Sends the next event, and `sent` became of it. */
+static void send(struct pl_kube_events *e, enum pl_kube_event_sent sent, int64_t after_ms)
+{
+    json_t *event = pl_kube_events_next(e, &about, FROM_MS + after_ms);
+
+    assert_non_null(event);
+    json_decref(event);
+    pl_kube_events_sent(e, sent, FROM_MS + after_ms);
+}
+
+/* What was dropped before it, too, of which its message should have told. */
+static void what_is_refused_for_good_is_dropped_as_often_as_it_happened(void **state)
+{
+    char out[1200], text[16];
+
+    for (unsigned i = 0; i < PL_KUBE_EVENTS_KEPT + 7; i++) {
+        (void)snprintf(text, sizeof text, "e%u", i);
+        note(*state, text, 0);
+    }
+    note(*state, "e0", 0);
+    send(*state, PL_KUBE_EVENT_REFUSED, 0);
+    assert_string_equal(next(*state, 0, out), "e1 (9 other events were not written) x1");
+    assert_string_equal(next(*state, 0, out), "e2 x1");
+}
+
+/* Others are written between its tries. */
+static void what_was_dropped_is_told_of_once(void **state)
+{
+    char out[1200], text[16];
+
+    for (unsigned i = 0; i < PL_KUBE_EVENTS_KEPT + 7; i++) {
+        (void)snprintf(text, sizeof text, "e%u", i);
+        note(*state, text, 0);
+    }
+    send(*state, PL_KUBE_EVENT_AGAIN, 0);
+    assert_string_equal(next(*state, 0, out), "e1 x1");
+    assert_string_equal(next(*state, PL_KUBE_EVENT_PAUSE_MS, out), "e0 (7 other events were not written) x1");
+    assert_string_equal(next(*state, PL_KUBE_EVENT_PAUSE_MS, out), "e2 x1");
 }
 
 /* The words of a program may be in any encoding, and a long message is cut, perhaps within a character. */
@@ -218,6 +258,8 @@ int main(void)
         ROW(repetitions_are_counted_and_there_are_never_many),
         ROW(what_is_too_many_is_dropped_and_counted),
         ROW(one_that_cannot_be_written_is_sent_three_times),
+        ROW(what_is_refused_for_good_is_dropped_as_often_as_it_happened),
+        ROW(what_was_dropped_is_told_of_once),
         ROW(a_message_that_is_not_utf8_is_written_all_the_same),
         ROW(one_that_cannot_be_built_is_in_nobodys_way),
     };
