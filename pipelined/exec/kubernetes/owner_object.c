@@ -115,7 +115,8 @@ static bool may_tell(const struct kube *k)
 
 static enum pl_kube_event_sent what_became_of(const struct pl_kube_call *call)
 {
-    if (call->err.code == 0)
+    /* EXISTS: the answer to an earlier try was lost */
+    if (call->err.code == 0 || call->verdict == PL_KUBE_EXISTS)
         return PL_KUBE_EVENT_WRITTEN;
     return call->verdict == PL_KUBE_AGAIN ? PL_KUBE_EVENT_AGAIN : PL_KUBE_EVENT_REFUSED;
 }

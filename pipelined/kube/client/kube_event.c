@@ -14,9 +14,12 @@ struct event {
     const char *reason; /* NULL = the entry is free */
     char message[PL_KUBE_EVENT_MESSAGE_BYTES];
     bool warning;
-    unsigned tries;             /* number of times that sending it has failed */
-    uint32_t count;             /* how often it happened since it was written last; 0 = never */
-    uint32_t dropped;           /* dropped events of which the message tells that is being sent */
+    unsigned tries; /* number of times that sending it has failed */
+    uint32_t count; /* how often it happened since it was written last; 0 = never */
+    /* of the Event that is being sent, the same at each try: `count`, the number of dropped events of which its message
+     * tells, and the number in its name */
+    uint32_t sent_count, dropped;
+    uint64_t number;
     int64_t first_us, last_us;  /* wall clock: of these `count` times the first and the last */
     int64_t noted_ms, again_ms; /* noted first; time from which it may be sent */
 };
@@ -24,11 +27,10 @@ struct event {
 struct pl_kube_events {
     struct event table[PL_KUBE_EVENTS_KEPT];
     struct event *sending; /* NULL = none */
-    uint32_t sent_count;   /* `count` of `sending` in the Event that is being sent */
     uint32_t dropped;      /* of which no message tells */
     unsigned tokens;
     int64_t tokens_ms; /* time up to which tokens were added */
-    uint64_t written;  /* number of Events built: part of their names */
+    uint64_t begun;    /* number of Events, without further tries */
 };
 
 int pl_kube_events_create(struct pl_kube_events **ret, struct pl_err *err)
@@ -125,12 +127,12 @@ static struct event *due(struct pl_kube_events *e, int64_t now_ms)
     return first;
 }
 
-static json_t *build(const struct pl_kube_events *e, const struct event *v, const struct pl_kube_event_object *about)
+static json_t *build(const struct event *v, const struct pl_kube_event_object *about)
 {
     char name[300], message[1024], first[32], last[32];
 
     /* the wall time makes the name unique across restarts; names of ConfigMaps have up to 253 bytes, as those of Events */
-    snprintf(name, sizeof name, "%.200s.%016" PRIx64 "%04" PRIx64, about->name, (uint64_t)v->first_us, e->written & 0xffff);
+    snprintf(name, sizeof name, "%.200s.%016" PRIx64 "%04" PRIx64, about->name, (uint64_t)v->first_us, v->number & 0xffff);
     if (v->dropped)
         snprintf(message, sizeof message, "%s (%" PRIu32 " other events were not written)", v->message, v->dropped);
     else
@@ -139,7 +141,7 @@ static json_t *build(const struct pl_kube_events *e, const struct event *v, cons
                      "apiVersion", "v1", "kind", "Event", "metadata", "name", name, "namespace", about->space, "involvedObject",
                      "apiVersion", about->api_version, "kind", about->kind, "namespace", about->space, "name", about->name, "uid",
                      about->uid, "reason", v->reason, "message", message, "type", v->warning ? "Warning" : "Normal", "count",
-                     (json_int_t)v->count, "firstTimestamp", pl_clock_text(v->first_us, first), "lastTimestamp",
+                     (json_int_t)v->sent_count, "firstTimestamp", pl_clock_text(v->first_us, first), "lastTimestamp",
                      pl_clock_text(v->last_us, last), "source", "component", COMPONENT, "reportingComponent", COMPONENT,
                      "reportingInstance", COMPONENT);
 }
@@ -152,18 +154,20 @@ json_t *pl_kube_events_next(struct pl_kube_events *e, const struct pl_kube_event
     fill(e, now_ms);
     if (!v || e->tokens == 0)
         return NULL;
-    v->dropped += e->dropped;
-    e->dropped = 0;
-    event = build(e, v, about);
+    if (v->tries == 0) {
+        v->sent_count = v->count;
+        v->dropped = e->dropped;
+        v->number = e->begun++;
+        e->dropped = 0;
+    }
+    event = build(v, about);
     if (!event) { /* it must not be in the way of those that came later */
         e->dropped += v->dropped + v->count;
         v->reason = NULL;
         return NULL;
     }
     e->tokens--;
-    e->written++;
     e->sending = v;
-    e->sent_count = v->count;
     return event;
 }
 
@@ -178,10 +182,10 @@ void pl_kube_events_sent(struct pl_kube_events *e, enum pl_kube_event_sent sent,
         return;
     }
     if (sent != PL_KUBE_EVENT_WRITTEN)
-        e->dropped += v->dropped + e->sent_count;
+        e->dropped += v->dropped + v->sent_count;
     v->tries = 0;
     v->dropped = 0;
-    v->count -= e->sent_count;
+    v->count -= v->sent_count;
     v->first_us = v->last_us;
     v->noted_ms = v->again_ms = now_ms + PL_KUBE_EVENT_WINDOW_MS;
 }

@@ -28,7 +28,7 @@ struct pl_kube_events;
 /* What became of an event that was sent. */
 enum pl_kube_event_sent {
     PL_KUBE_EVENT_WRITTEN,
-    PL_KUBE_EVENT_AGAIN,   /* not known, or refused for now: it is to be sent once more */
+    PL_KUBE_EVENT_AGAIN,   /* not known, or refused for now: it is to be sent once more, by the same name */
     PL_KUBE_EVENT_REFUSED, /* for good */
 };
 

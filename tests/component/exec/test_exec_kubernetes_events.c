@@ -159,6 +159,34 @@ static void a_right_that_is_withdrawn_is_not_tried_again(void **state_)
     assert_int_equal(written(f), 0);
 }
 
+static bool two_are_sent(struct fixture *f)
+{
+    clock_ahead_ms += 1000;
+    return sent(f) == 2;
+}
+
+static bool three_are_sent(struct fixture *f)
+{
+    clock_ahead_ms += 1000;
+    return sent(f) == 3;
+}
+
+/* The API server wrote it and answered something else. The second try says so. */
+static void an_event_whose_answer_is_lost_is_written_once(void **state_)
+{
+    struct fixture *f = *state_;
+
+    with_owner(f);
+    kube_fake_fault(f->fake, (struct kube_fake_fault){"POST", "/events", KUBE_FAULT_AFTER, 503, 0, "it is away", 0, 1});
+    f->x->ops->tell(f->x, "WorkerLost", LOST);
+    until(f, two_are_sent);
+    f->x->ops->tell(f->x, "WorkerLost", "pod q on a was lost");
+    until(f, three_are_sent);
+    looks(f);
+    until(f, two_are_written);
+    assert_int_equal(sent(f), 3);
+}
+
 static bool is_away(struct fixture *f)
 {
     struct pl_executor_outage outage;
@@ -245,6 +273,7 @@ int main(void)
         ROW(without_an_owner_nothing_is_sent),
         ROW(without_the_right_nothing_is_sent),
         ROW(a_right_that_is_withdrawn_is_not_tried_again),
+        ROW(an_event_whose_answer_is_lost_is_written_once),
         ROW(an_outage_is_told_when_it_is_over),
         ROW(a_right_that_is_lost_is_told_at_once),
     };

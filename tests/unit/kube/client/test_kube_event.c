@@ -220,6 +220,41 @@ static void what_was_dropped_is_told_of_once(void **state)
     assert_string_equal(next(*state, PL_KUBE_EVENT_PAUSE_MS, out), "e2 x1");
 }
 
+/* Returns the name of the next event, which is to be sent once more; the caller's. */
+static char *try_once(struct pl_kube_events *e, int64_t after_ms)
+{
+    json_t *event = pl_kube_events_next(e, &about, FROM_MS + after_ms);
+    char *name;
+
+    assert_non_null(event);
+    assert_int_equal(json_integer_value(json_object_get(event, "count")), 1);
+    name = strdup(json_string_value(json_object_get(json_object_get(event, "metadata"), "name")));
+    json_decref(event);
+    pl_kube_events_sent(e, PL_KUBE_EVENT_AGAIN, FROM_MS + after_ms);
+    return name;
+}
+
+/* The answer to the first try may be lost: the second one must not make another event, nor say what the first did not. */
+static void a_further_try_is_the_same_event(void **state)
+{
+    char *first, *other, *second, out[1200];
+
+    note(*state, "a", 0);
+    first = try_once(*state, 0);
+    note(*state, "a", 1);
+    note(*state, "b", 1);
+    other = try_once(*state, 2);
+    second = try_once(*state, PL_KUBE_EVENT_PAUSE_MS);
+    assert_string_equal(first, second);
+    assert_string_not_equal(first, other);
+    assert_string_equal(next(*state, 2 * PL_KUBE_EVENT_PAUSE_MS, out), "a x1");
+    assert_string_equal(next(*state, 2 * PL_KUBE_EVENT_PAUSE_MS, out), "b x1");
+    assert_string_equal(next(*state, 2 * PL_KUBE_EVENT_PAUSE_MS + PL_KUBE_EVENT_WINDOW_MS, out), "a x1"); /* the other time */
+    free(first);
+    free(other);
+    free(second);
+}
+
 /* The words of a program may be in any encoding, and a long message is cut, perhaps within a character. */
 static void a_message_that_is_not_utf8_is_written_all_the_same(void **state)
 {
@@ -260,6 +295,7 @@ int main(void)
         ROW(one_that_cannot_be_written_is_sent_three_times),
         ROW(what_is_refused_for_good_is_dropped_as_often_as_it_happened),
         ROW(what_was_dropped_is_told_of_once),
+        ROW(a_further_try_is_the_same_event),
         ROW(a_message_that_is_not_utf8_is_written_all_the_same),
         ROW(one_that_cannot_be_built_is_in_nobodys_way),
     };
