@@ -350,6 +350,7 @@ def test_a_pod_that_its_queue_holds_back_waits_until_it_is_admitted(world):  # n
 
 
 FILES = 24  # more than five workers lease, with what they fetch ahead
+AT_ONCE_S = 8  # the pause of a failed start is 10 s; a start of the daemon alone may take a few on a busy machine
 
 
 def pause(one, stage, start):
@@ -379,7 +380,7 @@ def test_pods_that_were_written_down_and_not_made_are_made_at_once_after_a_kill(
     one.kubelet.until(lambda: len(names(one, "many")) >= 5, "more pods are made")
     gate.leave_open()
     succeeds(one, run, 120)
-    assert pause(one, "many", 2) <= 3, one.tell()
+    assert pause(one, "many", 2) < AT_ONCE_S, one.tell()
     assert lines(one, " of stage default/many was not started: its pod no longer existed when the daemon restarted"), one.tell()
     assert not lines(one, "was lost after") and job()["workers_lost"] == 0, (job(), one.tell())
 
