@@ -71,9 +71,10 @@ def test_calls_to_the_api_server_are_counted_with_its_refusals(world, front):  #
 
     succeeds(one, begin(one, "first", "cp /pfs/in/f /pfs/out/f", **ONCE))
     requests, retries, throttled = counted()
-    assert requests > 0 and throttled == 0
+    assert requests > 0
     front.refusals = 2
     succeeds(one, begin(one, "second", "cp /pfs/in/f /pfs/out/f", **ONCE))
     assert front.refused == 2
     more = counted()
-    assert more[0] >= requests + 3 and more[1] >= retries + 2 and more[2] == 2, (requests, retries, more)
+    # the API server itself may refuse some, too, when it is busy
+    assert more[0] >= requests + 3 and more[1] >= retries + 2 and more[2] >= throttled + 2, (requests, retries, throttled, more)
