@@ -8,6 +8,7 @@ from kubelet import phase, state
 from test_demo import AGENT, COMMANDS, IMAGES, kit, world  # noqa: F401  a fixture
 
 ONCE = {"datum": {"tries": 1}}  # what is counted as a try ends the job
+ROUNDS = 4  # of a test that may have to try again; after the second loss in a row it waits for 10 s, after the third for 20 s
 
 
 @pytest.fixture
@@ -220,10 +221,13 @@ def test_an_attempt_that_ended_with_its_pod_by_its_own_fault_has_computed(world,
     before the pod's: that is a loss, and the datum runs again."""
     one = world([nodes.gpu("g")])
     run = begin(one, "st", hold(gate), gpu={"count": 1, "required": True}, **ONCE)
-    attempts = []
+    attempts, tried = [], set()
     while not any(a["state"] == "failed" for a in attempts):
+        assert len(tried) < ROUNDS, attempts
         gate.arrived()
-        name, = [pod["metadata"]["name"] for pod in one.pods("st") if runs(pod)]
+        name, = one.kubelet.until(lambda: [pod["metadata"]["name"] for pod in one.pods("st") if runs(pod)
+                                           and pod["metadata"]["name"] not in tried], "its pod runs")
+        tried.add(name)
         one.kubelet.evict(name, "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")
         kit.wait_until(lambda: any(a["pod"] == name for a in one.daemon.default.datums("st", run)), "its attempt is kept")
         attempts = one.daemon.default.datums("st", run)
