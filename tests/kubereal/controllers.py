@@ -17,6 +17,8 @@ import services
 
 SETS = "/apis/apps/v1/statefulsets"
 RETRY_S = 0.1
+# not OSError: that a port cannot be served is one, too, and would be tried for ever
+UNREACHABLE = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError, http.client.HTTPException)
 
 
 class Controllers:
@@ -59,7 +61,7 @@ class Controllers:
                     does[one["kind"]](one)
                 elif one["kind"] == "StatefulSet":
                     self.cluster.request("DELETE", f"/api/v1/namespaces/{one['metadata']['namespace']}/pods/{one['metadata']['name']}-0")
-            except (OSError, http.client.HTTPException):  # no API server: again
+            except UNREACHABLE:  # no API server: again
                 self.changed.put((what, one))
                 time.sleep(RETRY_S)
             except Exception as failure:  # pylint: disable=broad-except  # World.tell says it
