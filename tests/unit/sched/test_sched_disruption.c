@@ -161,13 +161,18 @@ static const struct loss {
     {PL_SCHED_EXIT_OWN, NULL},
 };
 
+/* more ticks than the scheduler asks for until a lease has ended */
+#define ROUNDS_MAX 100
+
 /* Loses the worker, and returns when the scheduler learned of it, which is in the step whose actions are the kit's last ones. */
 static int64_t lose(uint64_t worker, const struct loss *loss)
 {
     if (loss->text)
         ended(worker, loss->how, loss->text);
-    while (kit_count(&k, PL_SCHED_RETURNED) == 0)
+    for (unsigned i = 0; kit_count(&k, PL_SCHED_RETURNED) == 0; i++) {
+        assert_true(i < ROUNDS_MAX && k.timer_at != INT64_MAX);
         kit_wait(&k, k.timer_at - k.now);
+    }
     return k.now;
 }
 
