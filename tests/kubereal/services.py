@@ -1,6 +1,7 @@
 """What kube-proxy and the cluster's DNS do, for the few Services of a test: each address of a Service is one of this corner, and what comes to it goes
 on to a pod; a name of a Service is its address, in pods and in the corner."""
 import contextlib
+import http.client
 import os
 import socket
 import socketserver
@@ -113,13 +114,15 @@ class Services:
         known = []
 
         def look():
-            pods = self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector={labels}")[1]["items"]
-            pods = [pod for pod in pods if pod["status"].get("podIP") and "deletionTimestamp" not in pod["metadata"]]
+            status, there = self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector={labels}")
+            if status != 200:  # an API server that has just begun
+                return known[0] if known else None
+            pods = [pod for pod in there["items"] if pod["status"].get("podIP") and "deletionTimestamp" not in pod["metadata"]]
             pods.sort(key=is_ready)  # a kubelet that begins anew says for a moment that nothing is
             return (pods[-1]["status"]["podIP"], number_of(pods[-1], port["targetPort"])) if pods else None
 
         def find():
-            with contextlib.suppress(OSError):  # without an API server a proxy goes on with what it knows
+            with contextlib.suppress(OSError, http.client.HTTPException):  # without an API server a proxy goes on with what it knows
                 known[:] = [look()]
             return known[0] if known else None
         return find
