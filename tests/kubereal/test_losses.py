@@ -289,5 +289,5 @@ def test_an_api_server_that_goes_and_comes_back_loses_nothing(world, before, tab
     for stage, of in (("outlasts", run), ("starts-later", later)):
         assert record(world, of, stage)["workers_lost"] == 0
         nothing_is_left(world, before, stage)
-    assert back() == told + 1
+    assert back() > told  # more than once, if the server refuses something in the seconds after its start
     table.add("API server gone and back", reason, shown, made)
