@@ -201,12 +201,30 @@ bool pl_kube_is_owner(const struct kube *k)
     return !k->doubted;
 }
 
+/* Reports why pods are held that were held for nothing else before. */
+static void tell_held(struct kube *k)
+{
+    struct kpod *p;
+
+    TAILQ_FOREACH(p, &k->parked, parked_link)
+    {
+        if (p->why[0] || p->leaving)
+            continue;
+        snprintf(p->why, sizeof p->why, "another daemon may have taken over the store: its log is being looked at");
+        k->events.waits(k->events.self, p->id, p->why);
+    }
+}
+
 /* Makes the pods that were held, once the log was found to be this daemon's. Only here the doubt ends: if it ended
  * wherever somebody asks, nobody would make them. */
 static void look_at_doubt(struct kube *k)
 {
-    if (!k->doubted || !k->is_owner(k->is_owner_arg, false))
+    if (!k->doubted)
         return;
+    if (!k->is_owner(k->is_owner_arg, false)) {
+        tell_held(k);
+        return;
+    }
     k->doubted = false;
     pl_worker_pods_try_all(k);
 }
