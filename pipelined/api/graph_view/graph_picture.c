@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One picture while it is made. */
-struct drawing {
+/* One picture while it is made. All of it lives in its arena. */
+struct pl_graph_drawing {
+    struct pl_arena *arena;
     const struct pl_graph_view *view;
+    bool fold;
+    uint32_t limit; /* nodes of a graph that does not fold */
     struct graph_seen seen;
     struct pl_graph_folding f;
     struct pl_graph_layout l;
@@ -24,7 +27,7 @@ static void add_number(struct pl_hasher *h, uint32_t n)
 }
 
 /* Makes the hash of all that the picture depends on. */
-static struct pl_hash key_of(const struct drawing *d, const struct pl_graph_ask *ask, uint64_t salt)
+static struct pl_hash key_of(const struct pl_graph_drawing *d, uint64_t salt)
 {
     const struct graph_seen *seen = &d->seen;
     struct pl_hasher h;
@@ -33,7 +36,7 @@ static struct pl_hash key_of(const struct drawing *d, const struct pl_graph_ask 
     pl_hasher_init(&h);
     pl_hasher_add(&h, &salt, sizeof salt);
     pl_hasher_add(&h, &d->view->version, sizeof d->view->version);
-    add_number(&h, ask->fold);
+    add_number(&h, d->fold);
     add_number(&h, seen->g.n_nodes);
     for (uint32_t v = 0; v < seen->g.n_nodes; v++) {
         add_number(&h, seen->stage_of[v]);
@@ -51,7 +54,7 @@ static struct pl_hash key_of(const struct drawing *d, const struct pl_graph_ask 
 
 /* ---- JSON ---- */
 
-static json_t *pipelines_json(const struct drawing *d, uint32_t band)
+static json_t *pipelines_json(const struct pl_graph_drawing *d, uint32_t band)
 {
     json_t *list = json_array();
 
@@ -65,7 +68,7 @@ static json_t *pipelines_json(const struct drawing *d, uint32_t band)
     return list;
 }
 
-static json_t *bands_json(const struct drawing *d)
+static json_t *bands_json(const struct pl_graph_drawing *d)
 {
     json_t *list = json_array();
 
@@ -79,7 +82,7 @@ static json_t *bands_json(const struct drawing *d)
 }
 
 /* Adds the members of nodes that stand for several. */
-static void add_members(const struct drawing *d, json_t *nodes)
+static void add_members(const struct pl_graph_drawing *d, json_t *nodes)
 {
     for (uint32_t v = 0; v < d->seen.g.n_nodes; v++) {
         const uint32_t node = d->f.node_of[v];
@@ -96,7 +99,7 @@ static void add_members(const struct drawing *d, json_t *nodes)
     }
 }
 
-static json_t *node_json(const struct drawing *d, uint32_t node)
+static json_t *node_json(const struct pl_graph_drawing *d, uint32_t node)
 {
     static const char *const kinds[] = {"repo", "stage", "stages", "repos", "pipelines"};
     const struct pl_graph_node *n = &d->f.graph.nodes[node];
@@ -119,7 +122,7 @@ static json_t *node_json(const struct drawing *d, uint32_t node)
     return o;
 }
 
-static json_t *nodes_json(const struct drawing *d)
+static json_t *nodes_json(const struct pl_graph_drawing *d)
 {
     json_t *list = json_array();
 
@@ -129,7 +132,7 @@ static json_t *nodes_json(const struct drawing *d)
     return list;
 }
 
-static json_t *edge_json(const struct drawing *d, uint32_t edge)
+static json_t *edge_json(const struct pl_graph_drawing *d, uint32_t edge)
 {
     const struct pl_graph_edge *e = &d->f.graph.edges[edge];
     const uint32_t first = d->first_edge[edge];
@@ -156,7 +159,7 @@ static json_t *edge_json(const struct drawing *d, uint32_t edge)
     return o;
 }
 
-static json_t *edges_json(const struct drawing *d)
+static json_t *edges_json(const struct pl_graph_drawing *d)
 {
     json_t *list = json_array();
 
@@ -166,7 +169,7 @@ static json_t *edges_json(const struct drawing *d)
 }
 
 /* Writes the picture as JSON text. */
-static int write_picture(const struct drawing *d, struct pl_buf *ret, struct pl_err *err)
+static int write_picture(const struct pl_graph_drawing *d, struct pl_buf *ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *o = NULL;
     _cleanup_free_ char *text = NULL;
@@ -185,10 +188,10 @@ static int write_picture(const struct drawing *d, struct pl_buf *ret, struct pl_
 /* ---- drawing ---- */
 
 /* Finds the first node and edge that each folded one stands for. */
-static int find_first(struct drawing *d, struct pl_arena *arena, struct pl_err *err)
+static int find_first(struct pl_graph_drawing *d, struct pl_err *err)
 {
-    d->first_node = pl_arena_alloc(arena, (d->f.graph.n_nodes + 1) * sizeof *d->first_node);
-    d->first_edge = pl_arena_alloc(arena, (d->f.graph.n_edges + 1) * sizeof *d->first_edge);
+    d->first_node = pl_arena_alloc(d->arena, (d->f.graph.n_nodes + 1) * sizeof *d->first_node);
+    d->first_edge = pl_arena_alloc(d->arena, (d->f.graph.n_edges + 1) * sizeof *d->first_edge);
     if (!d->first_node || !d->first_edge)
         return pl_err_nomem(err);
     for (uint32_t v = d->seen.g.n_nodes; v-- > 0;)
@@ -200,9 +203,9 @@ static int find_first(struct drawing *d, struct pl_arena *arena, struct pl_err *
 }
 
 /* Keeps the stages out of the folding that run or failed. */
-static int keep_some(struct drawing *d, struct pl_conn *c, struct pl_arena *arena, struct pl_err *err)
+static int keep_some(struct pl_graph_drawing *d, struct pl_conn *c, struct pl_err *err)
 {
-    bool *keep = pl_arena_alloc(arena, (d->view->n_stages + 1) * sizeof *keep);
+    bool *keep = pl_arena_alloc(d->arena, (d->view->n_stages + 1) * sizeof *keep);
     int r = keep ? graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
 
     for (uint32_t v = 0; r == 0 && v < d->seen.g.n_nodes; v++)
@@ -210,33 +213,54 @@ static int keep_some(struct drawing *d, struct pl_conn *c, struct pl_arena *aren
     return r;
 }
 
-int pl_graph_picture(struct pl_graph_views *views, const struct pl_graph_view *view, struct pl_conn *c,
-                     const struct pl_graph_ask *ask, const char *known, char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
-                     struct pl_err *err)
+int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
+                           struct pl_graph_drawing **ret, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
-    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    const uint32_t limit = ask->fold ? PL_GRAPH_FOLD_LIMIT : UINT32_MAX;
-    struct drawing d = {.view = view};
-    char hex[PL_HASH_HEX + 1];
-    struct pl_hash key;
-    int r = arena ? graph_seen_find(view, ask, arena, &d.seen, err) : pl_err_nomem(err);
+    struct pl_graph_drawing *d = arena ? pl_arena_alloc(arena, sizeof *d) : NULL;
+    int r;
 
-    if (r == 0 && d.seen.g.n_nodes > limit)
-        r = keep_some(&d, c, arena, err);
+    if (!d)
+        return pl_err_nomem(err);
+    d->arena = arena;
+    d->view = view;
+    d->fold = ask->fold;
+    d->limit = ask->fold ? PL_GRAPH_FOLD_LIMIT : UINT32_MAX;
+    r = graph_seen_find(view, ask, arena, &d->seen, err);
+    if (r == 0 && d->seen.g.n_nodes > d->limit)
+        r = keep_some(d, c, err);
     if (r < 0)
         return r;
-    key = key_of(&d, ask, graph_views_salt(views));
+    TAKE_PTR(arena);
+    *ret = d;
+    return 0;
+}
+
+struct pl_graph_drawing *pl_graph_drawing_destroy(struct pl_graph_drawing *d)
+{
+    if (d)
+        pl_arena_destroy(d->arena); /* the drawing itself lies there */
+    return NULL;
+}
+
+int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *d, const char *known,
+                     char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    const struct pl_hash key = key_of(d, graph_views_salt(views));
+    char hex[PL_HASH_HEX + 1];
+    int r;
+
     snprintf(ret_etag, PL_GRAPH_ETAG_SIZE, "\"%.32s\"", pl_hash_hex(&key, hex));
     if (known && (pl_streq(known, "*") || strstr(known, ret_etag)))
         return 0;
     r = graph_picture_recall(views, &key, ret, err);
     if (r != 0)
         return PL_MIN(r, 0);
-    r = pl_graph_fold(&d.seen.g, limit, arena, &d.f, err);
-    r = r < 0 ? r : pl_graph_lay_out(&d.f.graph, arena, &d.l, err);
-    r = r < 0 ? r : find_first(&d, arena, err);
-    r = r < 0 ? r : write_picture(&d, &text, err);
+    r = pl_graph_fold(&d->seen.g, d->limit, d->arena, &d->f, err);
+    r = r < 0 ? r : pl_graph_lay_out(&d->f.graph, d->arena, &d->l, err);
+    r = r < 0 ? r : find_first(d, err);
+    r = r < 0 ? r : write_picture(d, &text, err);
     r = r < 0 ? r : pl_buf_add(ret, text.data, text.len, err);
     if (r == 0)
         graph_picture_keep(views, &key, &text);

@@ -30,8 +30,9 @@
 #define PL_GRAPH_KEEP_MAX  100u /* nodes that a caller may keep out of the folding */
 #define PL_GRAPH_ETAG_SIZE 40
 
-struct pl_graph_views; /* the cache; any thread */
-struct pl_graph_view;  /* counted references; immutable */
+struct pl_graph_views;   /* the cache; any thread */
+struct pl_graph_view;    /* counted references; immutable */
+struct pl_graph_drawing; /* one caller's picture while it is made; one thread at a time */
 
 /* What a caller asks for, and may read. Borrowed. */
 struct pl_graph_ask {
@@ -57,12 +58,22 @@ static inline void pl_graph_view_unrefp(struct pl_graph_view **view)
     *view = pl_graph_view_unref(*view);
 }
 
-/* Makes the picture: appends its JSON to `ret` and sets its ETag. If `known`, an If-None-Match header or NULL, has this
- * ETag, nothing is appended. `c` is read only if the graph folds. PL_ETOOBIG: more nodes than can be laid out; PL_ENOMEM. */
+/* Begins a picture: finds the nodes that the caller sees and, if the graph folds, those that stay out. Of the steps of a
+ * picture only this one reads the database, through `c`; a caller gives the connection back before the next. `view` must
+ * outlive the drawing. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK
-int pl_graph_picture(struct pl_graph_views *views, const struct pl_graph_view *view, struct pl_conn *c,
-                     const struct pl_graph_ask *ask, const char *known, char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
-                     struct pl_err *err);
+int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
+                           struct pl_graph_drawing **ret, struct pl_err *err);
+struct pl_graph_drawing *pl_graph_drawing_destroy(struct pl_graph_drawing *drawing);
+static inline void pl_graph_drawing_destroyp(struct pl_graph_drawing **drawing)
+{
+    *drawing = pl_graph_drawing_destroy(*drawing);
+}
+/* Makes the picture, once for a drawing: appends its JSON to `ret` and sets its ETag. If `known`, an If-None-Match header or
+ * NULL, has this ETag, nothing is appended. PL_ETOOBIG: more nodes than can be laid out; PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *drawing, const char *known,
+                     char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err);
 /* Makes the state of the nodes that the caller sees: appends {"version", "stages", "repos"} as JSON to `ret`. `fold` and
  * `keep` do not count. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK

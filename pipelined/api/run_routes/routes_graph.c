@@ -43,17 +43,26 @@ static void reply(struct pl_http_request *req, const char *etag, bool known, str
         pl_http_reply_buf(req, 200, "application/json", text);
 }
 
-static int make_picture(struct pl_api *a, struct pl_http_request *req, char etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
-                        struct pl_err *err)
+/* Begins the picture; only this step holds a database connection. */
+static int begin_picture(struct pl_api *a, struct pl_http_request *req, struct pl_graph_view **ret_view,
+                         struct pl_graph_drawing **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
     struct asked asked;
     int r = read_ask(req, &asked, err);
 
-    r = r < 0 ? r : pl_graph_view_get(a->graphs, rd.conn, &view, err);
-    return r < 0 ? r
-                 : pl_graph_picture(a->graphs, view, rd.conn, &asked.ask, pl_http_header(req, "If-None-Match"), etag, ret, err);
+    r = r < 0 ? r : pl_graph_view_get(a->graphs, rd.conn, ret_view, err);
+    return r < 0 ? r : pl_graph_drawing_begin(*ret_view, rd.conn, &asked.ask, ret, err);
+}
+
+static int make_picture(struct pl_api *a, struct pl_http_request *req, char etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret,
+                        struct pl_err *err)
+{
+    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
+    _cleanup_(pl_graph_drawing_destroyp) struct pl_graph_drawing *drawing = NULL;
+    int r = begin_picture(a, req, &view, &drawing, err);
+
+    return r < 0 ? r : pl_graph_picture(a->graphs, drawing, pl_http_header(req, "If-None-Match"), etag, ret, err);
 }
 
 static void get_graph(struct pl_api *a, struct pl_http_request *req)
@@ -100,6 +109,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/graph",
      .raw = get_graph,
+     .costly = true,
      .verb = PL_VERB_LIST,
      .summary =
          "Returns the graph of repos and stages with the places of its boxes and the paths of its edges, in px. A graph of "
