@@ -40,8 +40,7 @@
  * of its own, in spec order, PL_GRAPH_PORT_GAP apart; one of them lies on the rail.
  *
  * Nodes of different bands are not connected; bands lie below each other. The result depends on nothing but
- * the input. The time is O(n log n) in nodes and edges, times PL_GRAPH_SWEEPS, times the number of lanes that
- * lie side by side. */
+ * the input. The time is O(n log n) in nodes and edges, times PL_GRAPH_SWEEPS. */
 #pragma once
 
 #include "storage/base/arena.h"

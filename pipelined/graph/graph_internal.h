@@ -64,7 +64,8 @@ struct graph_scratch {
     uint64_t *ends;                              /* edges */
     uint32_t *after, *after_edge, *waits, *seen; /* by node; zero before its band is laid out */
     struct graph_item *items;                    /* edges or nodes, whichever are more */
-    uint32_t *placed, *track;                    /* likewise */
+    uint32_t *placed, *track, *at;               /* likewise */
+    bool *any;                                   /* four times as many */
 };
 
 /* The layout of one band. Node and edge numbers are those of the whole graph. */

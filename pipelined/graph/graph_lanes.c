@@ -7,7 +7,7 @@
  * in a circle, the edge takes a lane.
  *
  * Tracks are given by the left-edge method (Hashimoto and Stevens): each track takes, from the top, every interval that
- * begins behind the last one and waits for no other. An end in a gap covers the whole gap, because lanes and columns are
+ * begins behind the last one and waits for no other; a tree finds the next one. An end in a gap covers the whole gap, because lanes and columns are
  * not placed yet when tracks are given. */
 #include "pipelined/graph/graph_internal.h"
 
@@ -207,31 +207,90 @@ static int by_start(const void *x, const void *y)
     return (a->owner > b->owner) - (a->owner < b->owner);
 }
 
-/* Gives the `n` sorted items of one gap their tracks, into track[owner] of the scratch memory, and returns how many there
- * are. Two items of a track are more than `apart` from each other; with `ordered` the order of trunks is kept. Destroys
- * `items`. */
-static uint32_t pack(struct graph_scratch *s, struct graph_item *items, uint32_t n, int64_t apart, bool ordered)
+/* Items of one gap that may have a track now, as a binary tree: any[1] is the root, the leaf of item i is any[size + i], and
+ * each node says whether there is one below it. */
+struct ready {
+    bool *any;
+    uint32_t size; /* a power of two */
+};
+
+static void ready_init(struct ready *t, const struct graph_scratch *s, const struct graph_item *items, uint32_t n, bool ordered)
 {
+    t->any = s->any;
+    for (t->size = 1; t->size < n;)
+        t->size *= 2;
+    for (uint32_t i = 0; i < t->size; i++)
+        t->any[t->size + i] = i < n && !(ordered && s->waits[items[i].owner]);
+    for (uint32_t i = t->size - 1; i > 0; i--)
+        t->any[i] = t->any[2 * i] || t->any[2 * i + 1];
+}
+
+static void ready_set(struct ready *t, uint32_t i, bool on)
+{
+    i += t->size;
+    t->any[i] = on;
+    while (i /= 2)
+        t->any[i] = t->any[2 * i] || t->any[2 * i + 1];
+}
+
+/* Returns the first ready item from item `i` on; a number that no item has if there is none. */
+static uint32_t ready_from(const struct ready *t, uint32_t i)
+{
+    if (i >= t->size)
+        return t->size;
+    for (i += t->size; !t->any[i]; i++) {
+        while (i & 1)
+            i /= 2;
+        if (!i)
+            return t->size;
+    }
+    while (i < t->size)
+        i = t->any[2 * i] ? 2 * i : 2 * i + 1;
+    return i - t->size;
+}
+
+/* Returns the first of the sorted items that begins behind `end`, from item `low` on; `n` if none does. */
+static uint32_t first_behind(const struct graph_item *items, uint32_t low, uint32_t n, int64_t end)
+{
+    while (low < n) {
+        const uint32_t middle = low + (n - low) / 2;
+
+        if (items[middle].lo <= end)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
+/* Gives the `n` sorted items of one gap their tracks, into track[owner] of the scratch memory, and returns how many there
+ * are. Two items of a track are more than `apart` from each other; with `ordered` the order of trunks is kept. Each step
+ * gives one item its track, so that the time is O(n log n) however many items lie side by side. */
+static uint32_t pack(struct graph_scratch *s, const struct graph_item *items, uint32_t n, int64_t apart, bool ordered)
+{
+    struct ready t;
     uint32_t track = 0;
 
-    for (; n > 0; track++) {
-        int64_t end = INT64_MIN / 2;
-        uint32_t n_placed = 0, kept = 0;
+    ready_init(&t, s, items, n, ordered);
+    for (uint32_t i = 0; i < n; i++)
+        s->at[items[i].owner] = i;
+    for (uint32_t left = n; left > 0; track++) {
+        uint32_t n_placed = 0;
 
-        for (uint32_t i = 0; i < n; i++) {
-            if ((ordered && s->waits[items[i].owner]) || items[i].lo <= end + apart) {
-                items[kept++] = items[i];
-                continue;
-            }
-            end = items[i].hi;
+        for (uint32_t i = ready_from(&t, 0); i < n;) {
+            ready_set(&t, i, false);
             s->track[items[i].owner] = track;
             s->placed[n_placed++] = items[i].owner;
+            i = ready_from(&t, first_behind(items, i + 1, n, items[i].hi + apart));
         }
         assert(n_placed > 0); /* the order has no circles */
-        n = kept;
-        for (uint32_t i = 0; ordered && i < n_placed; i++)
-            if (s->after[s->placed[i]] != PL_GRAPH_NONE)
-                s->waits[s->after[s->placed[i]]]--;
+        left -= n_placed;
+        for (uint32_t i = 0; ordered && i < n_placed; i++) { /* a trunk that waits lies right of this track */
+            const uint32_t after = s->after[s->placed[i]];
+
+            if (after != PL_GRAPH_NONE && --s->waits[after] == 0)
+                ready_set(&t, s->at[after], true);
+        }
     }
     return track;
 }

@@ -100,8 +100,10 @@ static int open_scratch(struct graph_scratch *s, const struct pl_graph *g, struc
     s->items = pl_arena_alloc(arena, most * sizeof *s->items);
     s->placed = pl_arena_alloc(arena, most * sizeof *s->placed);
     s->track = pl_arena_alloc(arena, most * sizeof *s->track);
+    s->at = pl_arena_alloc(arena, most * sizeof *s->at);
+    s->any = pl_arena_alloc(arena, 4 * most * sizeof *s->any);
     return s->row && s->places && s->heap && s->medians && s->number && s->best_nodes && s->best_rows && s->ends && s->after &&
-                   s->after_edge && s->waits && s->seen && s->items && s->placed && s->track
+                   s->after_edge && s->waits && s->seen && s->items && s->placed && s->track && s->at && s->any
                ? 0
                : pl_err_nomem(err);
 }
