@@ -128,8 +128,8 @@ static inline int32_t pl_graph_hang(enum pl_graph_kind kind)
     return kind == PL_GRAPH_STAGE ? PL_GRAPH_OUTPUT_X : 0;
 }
 
-/* Gives the nodes in an order in which each comes after all that it reads; it lives in `arena`. Errors as
- * pl_graph_lay_out. */
+/* Gives the nodes in an order in which each comes after all that it reads; it lives in `arena`. The graph may have any
+ * size. PL_EINVAL as pl_graph_lay_out; PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_graph_order(const struct pl_graph *graph, struct pl_arena *arena, uint32_t **ret, struct pl_err *err);
 /* Lays the graph out; the result lives in `arena`. PL_EINVAL: an index is out of range, an edge connects two

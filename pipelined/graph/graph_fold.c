@@ -277,8 +277,10 @@ int pl_graph_fold(const struct pl_graph *graph, uint32_t limit, struct pl_arena 
 {
     struct pl_graph_folding f;
     uint32_t *first;
-    int r = graph_check(graph, err);
+    int r = graph_check_size(graph, err);
 
+    if (r == 0)
+        r = graph_check(graph, err);
     if (r == 0)
         r = begin(graph, arena, &f, err);
     /* alike nodes, pipelines, and then repos that are alike now that their readers are one box */

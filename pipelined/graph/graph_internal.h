@@ -92,7 +92,10 @@ struct graph_band {
     struct graph_gap *rows;    /* n_rows + 1: the gap above row r, and the one below the last row */
 };
 
-/* Checks numbers, bounds and bands. PL_EINVAL, PL_ETOOBIG. */
+/* Checks that the graph is not too large to be laid out. PL_ETOOBIG. */
+PL_MUST_CHECK
+int graph_check_size(const struct pl_graph *g, struct pl_err *err);
+/* Checks numbers and bands. PL_EINVAL. */
 PL_MUST_CHECK
 int graph_check(const struct pl_graph *g, struct pl_err *err);
 /* Gives each node the first node of the box that it folds into; a node that does not fold is its own. PL_EINVAL: there is a

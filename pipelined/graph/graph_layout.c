@@ -1,12 +1,19 @@
 /* The steps of a layout: check, layers, then for each band rows, lanes, geometry and paths. */
 #include "pipelined/graph/graph_internal.h"
 
-int graph_check(const struct pl_graph *g, struct pl_err *err)
+int graph_check_size(const struct pl_graph *g, struct pl_err *err)
 {
     if (g->n_nodes > PL_GRAPH_NODES_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "the graph has %u nodes: at most %u are laid out", g->n_nodes, PL_GRAPH_NODES_MAX);
+        return pl_err_set(err, PL_ETOOBIG, "the graph has %u nodes, at most %u are laid out: ask for one project or pipeline",
+                          g->n_nodes, PL_GRAPH_NODES_MAX);
     if (g->n_edges > PL_GRAPH_EDGES_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "the graph has %u edges: at most %u are laid out", g->n_edges, PL_GRAPH_EDGES_MAX);
+        return pl_err_set(err, PL_ETOOBIG, "the graph has %u edges, at most %u are laid out: ask for one project or pipeline",
+                          g->n_edges, PL_GRAPH_EDGES_MAX);
+    return 0;
+}
+
+int graph_check(const struct pl_graph *g, struct pl_err *err)
+{
     for (uint32_t v = 0; v < g->n_nodes; v++)
         if (g->nodes[v].band >= g->n_bands)
             return pl_err_set(err, PL_EINVAL, "node %u is in band %u of %u", v, g->nodes[v].band, g->n_bands);
@@ -135,8 +142,10 @@ int pl_graph_lay_out(const struct pl_graph *graph, struct pl_arena *arena, struc
     struct graph_scratch scratch = {0};
     struct graph_band b = {.g = graph, .ends = &ends, .arena = arena, .scratch = &scratch, .out = &out};
     uint32_t *layer = NULL, *nodes = NULL, *at = NULL;
-    int r = graph_check(graph, err);
+    int r = graph_check_size(graph, err);
 
+    if (r == 0)
+        r = graph_check(graph, err);
     if (r == 0)
         r = graph_ends_find(graph, arena, &ends, err);
     if (r == 0)

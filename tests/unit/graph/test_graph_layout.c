@@ -269,8 +269,32 @@ static void a_wrong_graph_is_refused(void **state)
     d->g.n_bands = 2;
     refused(&d->g, PL_EINVAL, "from band 0 to band 1");
     d->g.n_nodes = PL_GRAPH_NODES_MAX + 1;
-    refused(&d->g, PL_ETOOBIG, "20001 nodes");
+    refused(&d->g, PL_ETOOBIG, "the graph has 20001 nodes, at most 20000 are laid out: ask for one project or pipeline");
     free(d);
+}
+
+/* A chain against the numbers of its nodes, of more nodes than can be laid out. */
+static void a_graph_of_any_size_has_an_order(void **state)
+{
+    const uint32_t n = PL_GRAPH_NODES_MAX + 100;
+    struct pl_graph_node *nodes = calloc(n, sizeof *nodes);
+    struct pl_graph_edge *edges = calloc(n, sizeof *edges);
+    struct pl_arena *arena = pl_arena_create(0);
+    struct pl_err err = {0};
+    uint32_t *order;
+
+    (void)state;
+    assert_non_null(nodes);
+    assert_non_null(edges);
+    for (uint32_t i = 0; i + 1 < n; i++)
+        edges[i] = (struct pl_graph_edge){.from = i + 1, .to = i};
+    if (pl_graph_order(&(struct pl_graph){nodes, edges, n, n - 1, 1}, arena, &order, &err) < 0)
+        fail_msg("%s", err.msg);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(order[i], n - 1 - i);
+    pl_arena_destroy(arena);
+    free(edges);
+    free(nodes);
 }
 
 static void nothing_gives_nothing(void **state)
@@ -334,6 +358,7 @@ int main(void)
         cmocka_unit_test(trunks_that_wait_for_each_other_take_a_lane),
         cmocka_unit_test(bands_lie_below_each_other),
         cmocka_unit_test(a_wrong_graph_is_refused),
+        cmocka_unit_test(a_graph_of_any_size_has_an_order),
         cmocka_unit_test(nothing_gives_nothing),
         cmocka_unit_test(every_layout_keeps_the_rules_and_is_the_same_again),
         cmocka_unit_test(a_large_layout_keeps_the_rules),
