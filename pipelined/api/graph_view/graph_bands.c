@@ -7,7 +7,6 @@
 struct making {
     const struct pl_graph_view *view;
     const struct pl_graph_ask *ask;
-    struct pl_arena *arena;
     struct graph_seen *out;
     uint32_t *up;        /* by pipeline: leads to the pipeline that stands for its band */
     struct pl_map pills; /* {band, ref} → node plus one */
@@ -143,7 +142,7 @@ static int fill(struct making *m, struct pl_err *err)
 int graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
                     struct graph_seen *ret, struct pl_err *err)
 {
-    struct making m = {.view = view, .ask = ask, .arena = arena, .out = ret};
+    struct making m = {.view = view, .ask = ask, .out = ret};
     uint32_t n_edges = 1, n;
     int r;
 
