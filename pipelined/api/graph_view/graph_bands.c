@@ -132,10 +132,6 @@ static int fill(struct making *m, struct pl_err *err)
     for (uint32_t s = 0; r == 0 && s < v->n_stages; s++)
         if (out->node_of[s] != PL_GRAPH_NONE)
             r = add_inputs(m, s, err);
-    for (size_t i = 0; i < m->ask->n_keep; i++)
-        for (uint32_t node = 0; node < out->g.n_nodes; node++)
-            if (pl_streq(v->refs[out->ref_of[node]].key, m->ask->keep[i]))
-                out->nodes[node].keep = true;
     return r;
 }
 

@@ -5,7 +5,9 @@
 #include "pipelined/graph/graph_fold.h"
 #include "storage/base/map.h"
 
-#define GRAPH_VERSION_HEX 16 /* digits of a view's version that are shown */
+#define GRAPH_VERSION_HEX  16            /* digits of a view's version that are shown */
+#define GRAPH_USUAL_BRANCH "master"      /* keys of refs leave it out */
+#define GRAPH_REF_SIZE     (3 * 256 + 3) /* of "PROJECT/REPO@BRANCH" */
 
 /* A branch of a repo that a stage reads or writes; each is there once. */
 struct graph_ref {
@@ -66,7 +68,7 @@ struct graph_seen {
     uint32_t *band_of; /* by pipeline of the view: its band; PL_GRAPH_NONE = it is not shown */
 };
 
-/* Finds what the caller sees; the result lives in `arena`. PL_ENOMEM. */
+/* Finds what the caller sees; the result lives in `arena`. No node is kept out of a folding yet. PL_ENOMEM. */
 PL_MUST_CHECK
 int graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
                     struct graph_seen *ret, struct pl_err *err);

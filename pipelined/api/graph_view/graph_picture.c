@@ -11,8 +11,8 @@
 struct pl_graph_drawing {
     struct pl_arena *arena;
     const struct pl_graph_view *view;
-    bool fold;
     uint32_t limit; /* nodes of a graph that does not fold */
+    bool folds;     /* the graph has more */
     struct graph_seen seen;
     struct pl_graph_folding f;
     struct pl_graph_layout l;
@@ -36,7 +36,7 @@ static struct pl_hash key_of(const struct pl_graph_drawing *d, uint64_t salt)
     pl_hasher_init(&h);
     pl_hasher_add(&h, &salt, sizeof salt);
     pl_hasher_add(&h, &d->view->version, sizeof d->view->version);
-    add_number(&h, d->fold);
+    add_number(&h, d->folds);
     add_number(&h, seen->g.n_nodes);
     for (uint32_t v = 0; v < seen->g.n_nodes; v++) {
         add_number(&h, seen->stage_of[v]);
@@ -202,15 +202,34 @@ static int find_first(struct pl_graph_drawing *d, struct pl_err *err)
     return 0;
 }
 
-/* Keeps the stages out of the folding that run or failed. */
-static int keep_some(struct pl_graph_drawing *d, struct pl_conn *c, struct pl_err *err)
+/* Marks the refs that the caller keeps out of the folding. */
+static void find_named(const struct pl_graph_view *view, const struct pl_graph_ask *ask, bool *named)
 {
-    bool *keep = pl_arena_alloc(d->arena, (d->view->n_stages + 1) * sizeof *keep);
-    int r = keep ? graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
+    char text[GRAPH_REF_SIZE];
 
-    for (uint32_t v = 0; r == 0 && v < d->seen.g.n_nodes; v++)
-        d->seen.nodes[v].keep |= d->seen.stage_of[v] != PL_GRAPH_NONE && keep[d->seen.stage_of[v]];
-    return r;
+    for (size_t i = 0; i < ask->n_keep; i++) {
+        uint32_t ref;
+
+        snprintf(text, sizeof text, strchr(ask->keep[i], '@') ? "%s" : "%s@" GRAPH_USUAL_BRANCH, ask->keep[i]);
+        ref = graph_number_in(&view->by_name, text);
+        if (ref != PL_GRAPH_NONE && pl_streq(view->refs[ref].key, ask->keep[i]))
+            named[ref] = true;
+    }
+}
+
+/* Keeps the stages out of the folding that run or failed, and what the caller names. */
+static int keep_some(struct pl_graph_drawing *d, struct pl_conn *c, const struct pl_graph_ask *ask, struct pl_err *err)
+{
+    bool *keep = pl_arena_alloc(d->arena, (d->view->n_stages + 1) * sizeof *keep),
+         *named = pl_arena_alloc(d->arena, (d->view->n_refs + 1) * sizeof *named);
+    int r = keep && named ? graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    find_named(d->view, ask, named);
+    for (uint32_t v = 0; v < d->seen.g.n_nodes; v++)
+        d->seen.nodes[v].keep = named[d->seen.ref_of[v]] || (d->seen.stage_of[v] != PL_GRAPH_NONE && keep[d->seen.stage_of[v]]);
+    return 0;
 }
 
 int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
@@ -224,11 +243,11 @@ int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, 
         return pl_err_nomem(err);
     d->arena = arena;
     d->view = view;
-    d->fold = ask->fold;
     d->limit = ask->fold ? PL_GRAPH_FOLD_LIMIT : UINT32_MAX;
     r = graph_seen_find(view, ask, arena, &d->seen, err);
-    if (r == 0 && d->seen.g.n_nodes > d->limit)
-        r = keep_some(d, c, err);
+    d->folds = r == 0 && d->seen.g.n_nodes > d->limit;
+    if (d->folds)
+        r = keep_some(d, c, ask, err);
     if (r < 0)
         return r;
     TAKE_PTR(arena);

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USUAL_BRANCH "master"
-#define READ_TRIES   5u
-#define LABEL_CHARS  40u /* longer labels are cut by the page */
+#define READ_TRIES  5u
+#define LABEL_CHARS 40u /* longer labels are cut by the page */
 
 struct picture {
     struct pl_hash key;
@@ -209,7 +208,7 @@ static int take_ref(struct reading *r, const char *text, uint32_t *ret, struct p
     ref = &v->refs[ *ret = v->n_refs++];
     *slash = *at = '\0';
     *ref = (struct graph_ref){copy, slash + 1, at + 1, NULL};
-    ref->key = pl_arena_printf(v->arena, pl_streq(at + 1, USUAL_BRANCH) ? "%s/%s" : "%s/%s@%s", copy, slash + 1, at + 1);
+    ref->key = pl_arena_printf(v->arena, pl_streq(at + 1, GRAPH_USUAL_BRANCH) ? "%s/%s" : "%s/%s@%s", copy, slash + 1, at + 1);
     return ref->key ? number_put(&r->view->by_name, text, *ret, err) : pl_err_nomem(err);
 }
 
@@ -325,7 +324,7 @@ static int read_stage(struct reading *r, const struct pl_rows *rows, struct pl_e
     struct graph_stage stage = {.id = pl_col_int(rows, ID),
                                 .gpus = (uint32_t)json_integer_value(json_object_get(gpu, "count")),
                                 .gpu_required = !json_is_false(json_object_get(gpu, "required"))};
-    char ref[3 * 256 + 3];
+    char ref[GRAPH_REF_SIZE];
     int e;
 
     if (!spec || !git)

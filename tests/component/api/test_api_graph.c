@@ -189,6 +189,19 @@ static void the_etag_changes_with_the_picture_and_no_more(void **state)
     assert_int_equal(status_with(GRAPH, second, third), 304);
 }
 
+static void what_a_folding_would_change_is_no_other_picture_of_a_small_graph(void **state)
+{
+    static const char *const same[] = {GRAPH "?keep=default/a", GRAPH "?fold=false", GRAPH "?fold=false&keep=default/in"};
+    char first[64], second[64];
+
+    (void)state;
+    make_repo("in");
+    set_pipeline("default", "p", "a<in");
+    assert_int_equal(status_with(GRAPH, "\"none\"", first), 200);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(same); i++)
+        assert_int_equal(status_with(same[i], first, second), 304);
+}
+
 static void the_etag_of_the_state_changes_with_a_commit(void **state)
 {
     char first[64], second[64];
@@ -262,7 +275,7 @@ static void a_large_graph_folds_around_what_runs_or_is_asked_for(void **state)
     MUST(pl_db_run(t.db, PL_TX_LOGGED, make_run, NULL, &err));
     begin_job("w3", "running");
     begin_job("w4", "created");
-    graph = json_as(AS_USER, GRAPH "?keep=default/w7");
+    graph = json_as(AS_USER, GRAPH "?keep=default/w7&keep=default/w8@old&keep=default/w9@master&keep=default/nothing&keep=w5");
     names_are(graph, "nodes", "kind", "stage stages stage stage repo");
     assert_string_equal(text_at(json_array_get(json_object_get(graph, "nodes"), 2), "name"), "w3");
     assert_string_equal(text_at(json_array_get(json_object_get(graph, "nodes"), 3), "name"), "w7");
@@ -331,6 +344,7 @@ int main(void)
         TEST(a_branch_that_the_stage_does_not_write_is_a_pill),
         TEST(who_may_not_read_a_repo_sees_neither_it_nor_its_edges),
         TEST(the_etag_changes_with_the_picture_and_no_more),
+        TEST(what_a_folding_would_change_is_no_other_picture_of_a_small_graph),
         TEST(the_etag_of_the_state_changes_with_a_commit),
         TEST(a_large_graph_folds_around_what_runs_or_is_asked_for),
         TEST(too_many_keys_are_refused),
