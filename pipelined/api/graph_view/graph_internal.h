@@ -85,5 +85,6 @@ uint64_t graph_views_salt(const struct pl_graph_views *views);
 /* Finds a kept picture by its key and appends it to `ret`. Returns whether there is one; PL_ENOMEM. */
 PL_MUST_CHECK
 int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err);
-/* Keeps a copy of a picture in place of the one that was made first. Without memory it is not kept. */
-void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, const struct pl_buf *text);
+/* Keeps a picture, whose memory it takes, in place of those that were not asked for the longest. A picture of more than
+ * PL_GRAPH_PICTURE_BYTES is not kept, nor is one without memory. */
+void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *text);

@@ -15,8 +15,9 @@
 /* graph_view: stages as they are now, with what they read.
  *
  * The view is made of the current stages alone, whose rows never change: their ids are its version. It is read again
- * when these ids differ. Pictures are kept too, PL_GRAPH_PICTURES of them, by all that they depend on: the version, what
- * the caller may read and has asked for, and, if the graph folds, which nodes stay out.
+ * when these ids differ. Pictures are kept too, by all that they depend on: the version, what the caller may read and has
+ * asked for, and, if the graph folds, which nodes stay out. The pictures that were asked for last stay, PL_GRAPH_PICTURES of
+ * them and no more than PL_GRAPH_PICTURE_BYTES.
  *
  * A band shows the stages of one pipeline, or of several that read each other's repos. A repo that no stage of the band
  * writes is a pill in each band that reads it. So is a branch of a stage's repo that the stage does not write. What the
@@ -26,9 +27,10 @@
 #include "pipelined/db/writer/sql.h"
 #include "storage/base/buf.h"
 
-#define PL_GRAPH_PICTURES  16u  /* pictures that are kept */
-#define PL_GRAPH_KEEP_MAX  100u /* nodes that a caller may keep out of the folding */
-#define PL_GRAPH_ETAG_SIZE 40
+#define PL_GRAPH_PICTURES      64u         /* pictures that are kept */
+#define PL_GRAPH_PICTURE_BYTES (32u << 20) /* of all of them together */
+#define PL_GRAPH_KEEP_MAX      100u        /* nodes that a caller may keep out of the folding */
+#define PL_GRAPH_ETAG_SIZE     40
 
 struct pl_graph_views;   /* the cache; any thread */
 struct pl_graph_view;    /* counted references; immutable */

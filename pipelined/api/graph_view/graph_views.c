@@ -12,7 +12,10 @@
 #define READ_TRIES  5u
 #define LABEL_CHARS 40u /* longer labels are cut by the page */
 
+/* A picture that is kept. It does not change, so that it can be copied without the lock. */
 struct picture {
+    struct picture *next;
+    _Atomic unsigned refs_held; /* references */
     struct pl_hash key;
     struct pl_buf text;
 };
@@ -21,8 +24,7 @@ struct pl_graph_views {
     uint64_t salt;        /* random: an ETag is not known to the next start, which may draw otherwise */
     pthread_mutex_t lock; /* guards all below, and refs_held of views; nothing blocks under it */
     struct pl_graph_view *newest;
-    struct picture pictures[PL_GRAPH_PICTURES];
-    unsigned next; /* picture that is replaced next */
+    struct picture *pictures; /* the one that was asked for last comes first; each has a reference */
 };
 
 /* ---- cache ---- */
@@ -53,13 +55,29 @@ static void view_freep(struct pl_graph_view **view)
     *view = view_free(*view);
 }
 
+static void picture_unref(struct picture *p)
+{
+    if (!p || --p->refs_held > 0)
+        return;
+    pl_buf_finish(&p->text);
+    free(p);
+}
+
+/* Releases a list of pictures. */
+static void pictures_unref(struct picture *list)
+{
+    for (struct picture *p = list; p; p = list) {
+        list = p->next;
+        picture_unref(p);
+    }
+}
+
 struct pl_graph_views *pl_graph_views_destroy(struct pl_graph_views *views)
 {
     if (!views)
         return NULL;
     view_free(views->newest);
-    for (unsigned i = 0; i < PL_GRAPH_PICTURES; i++)
-        pl_buf_finish(&views->pictures[i].text);
+    pictures_unref(views->pictures);
     pthread_mutex_destroy(&views->lock);
     free(views);
     return NULL;
@@ -109,33 +127,73 @@ uint64_t graph_views_salt(const struct pl_graph_views *views)
     return views->salt;
 }
 
-int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err)
+/* Moves the picture with this key to the front and returns it; NULL = it is not kept. Call it with the lock held. */
+static struct picture *find_picture(struct pl_graph_views *views, const struct pl_hash *key)
 {
-    int r = 0;
+    for (struct picture **at = &views->pictures; *at; at = &(*at)->next) {
+        struct picture *p = *at;
 
-    pthread_mutex_lock(&views->lock);
-    for (unsigned i = 0; r == 0 && i < PL_GRAPH_PICTURES; i++) {
-        const struct picture *p = &views->pictures[i];
-
-        if (p->text.len && pl_hash_eq(&p->key, key))
-            r = pl_buf_add(ret, p->text.data, p->text.len, err) < 0 ? PL_ENOMEM : 1;
+        if (!pl_hash_eq(&p->key, key))
+            continue;
+        *at = p->next;
+        p->next = views->pictures;
+        views->pictures = p;
+        return p;
     }
-    pthread_mutex_unlock(&views->lock);
-    return r;
+    return NULL;
 }
 
-void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, const struct pl_buf *text)
+int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err)
 {
-    struct pl_buf copy = {0}, old;
+    struct picture *p;
+    int r;
 
-    if (pl_buf_add(&copy, text->data, text->len, NULL) < 0)
-        return;
     pthread_mutex_lock(&views->lock);
-    old = views->pictures[views->next].text;
-    views->pictures[views->next] = (struct picture){*key, copy};
-    views->next = (views->next + 1) % PL_GRAPH_PICTURES;
+    p = find_picture(views, key);
+    if (p)
+        p->refs_held++;
     pthread_mutex_unlock(&views->lock);
-    pl_buf_finish(&old);
+    if (!p)
+        return 0;
+    r = pl_buf_add(ret, p->text.data, p->text.len, err);
+    picture_unref(p);
+    return r < 0 ? r : 1;
+}
+
+/* Cuts off what is beyond the bounds and returns it. Call it with the lock held. */
+static struct picture *cut_pictures(struct pl_graph_views *views)
+{
+    struct picture *cut = NULL;
+    size_t bytes = 0;
+    unsigned n = 0;
+
+    for (struct picture **at = &views->pictures; *at; at = &(*at)->next) {
+        bytes += (*at)->text.cap;
+        if (++n <= PL_GRAPH_PICTURES && bytes <= PL_GRAPH_PICTURE_BYTES)
+            continue;
+        cut = *at;
+        *at = NULL;
+        break;
+    }
+    return cut;
+}
+
+void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *text)
+{
+    struct picture *p = text->cap <= PL_GRAPH_PICTURE_BYTES ? calloc(1, sizeof *p) : NULL, *gone = p;
+
+    if (!p)
+        return;
+    *p = (struct picture){.refs_held = 1, .key = *key, .text = *text};
+    *text = (struct pl_buf){0};
+    pthread_mutex_lock(&views->lock);
+    if (!find_picture(views, key)) { /* another request may have made it, too */
+        p->next = views->pictures;
+        views->pictures = p;
+        gone = cut_pictures(views);
+    }
+    pthread_mutex_unlock(&views->lock);
+    pictures_unref(gone);
 }
 
 void graph_version_text(const struct pl_graph_view *view, char out[GRAPH_VERSION_HEX + 1])
