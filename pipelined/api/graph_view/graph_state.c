@@ -205,7 +205,7 @@ enum { STAGE, STOPPED, RUN, STATE, REASON, TOTAL, REUSED, DONE, FAILED, ATTEMPTS
                 " JOIN pipeline p ON p.id = s.pipeline WHERE j.final = 0 AND j.state IN ('starting', 'running', 'finishing')"    \
                 " AND " ITS_BRANCH("j") " ORDER BY j.id DESC"
 
-/* Returns the word for a job's state. */
+/* Returns the word for a job's state. A job that is ready to start and has no GPU or room yet waits, as its reason says. */
 static const char *word_of(const char *state, const char *reason, int64_t failed)
 {
     static const struct {
@@ -215,6 +215,8 @@ static const char *word_of(const char *state, const char *reason, int64_t failed
 
     if (pl_streq(state, "success") && failed > 0)
         return "partly_failed";
+    if (pl_streq(state, "starting") && strncmp(reason, "waiting ", strlen("waiting ")) == 0)
+        return "waiting";
     if (pl_streq(state, "killed") && strncmp(reason, "superseded by ", strlen("superseded by ")) == 0)
         return "superseded";
     for (size_t i = 0; i < PL_ARRAY_SIZE(words); i++)

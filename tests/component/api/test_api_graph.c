@@ -238,7 +238,7 @@ static int make_run(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_run_create(tx, &run, err);
 }
 
-static void begin_job(const char *stage, const char *job_state)
+static void begin_job_for(const char *stage, const char *job_state, const char *reason)
 {
     struct pl_job_args job = {.run = run_id,
                               .project = "default",
@@ -246,10 +246,15 @@ static void begin_job(const char *stage, const char *job_state)
                               .pipeline = "fan",
                               .version = 1,
                               .state = job_state,
-                              .reason = "its reason",
+                              .reason = reason,
                               .created_us = 7};
 
     MUST(pl_db_run(t.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err));
+}
+
+static void begin_job(const char *stage, const char *job_state)
+{
+    begin_job_for(stage, job_state, "its reason");
 }
 
 static void a_large_graph_folds_around_what_runs_or_is_asked_for(void **state)
@@ -275,6 +280,7 @@ static void a_large_graph_folds_around_what_runs_or_is_asked_for(void **state)
     MUST(pl_db_run(t.db, PL_TX_LOGGED, make_run, NULL, &err));
     begin_job("w3", "running");
     begin_job("w4", "created");
+    begin_job_for("w6", "starting", "waiting for 1 GPU: 0 of 2 free");
     graph = json_as(AS_USER, GRAPH "?keep=default/w7&keep=default/w8@old&keep=default/w9@master&keep=default/nothing&keep=w5");
     names_are(graph, "nodes", "kind", "stage stages stage stage repo");
     assert_string_equal(text_at(json_array_get(json_object_get(graph, "nodes"), 2), "name"), "w3");
@@ -334,6 +340,23 @@ static void the_state_says_what_stages_do_and_repos_hold(void **state)
     json_decref(o);
 }
 
+static void a_job_without_a_gpu_waits(void **state)
+{
+    json_t *o;
+
+    (void)state;
+    make_repo("in");
+    set_pipeline("default", "fan", "s<in w<in");
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_run, NULL, &err));
+    begin_job_for("s", "starting", "waiting for 1 GPU: 0 of 2 free");
+    begin_job_for("w", "starting", "");
+    o = json_as(AS_USER, STATE);
+    assert_string_equal(text_at(with_key(o, "stages", "default/s"), "state"), "waiting");
+    assert_string_equal(text_at(with_key(o, "stages", "default/s"), "reason"), "waiting for 1 GPU: 0 of 2 free");
+    assert_string_equal(text_at(with_key(o, "stages", "default/w"), "state"), "starting");
+    json_decref(o);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
@@ -349,6 +372,7 @@ int main(void)
         TEST(a_large_graph_folds_around_what_runs_or_is_asked_for),
         TEST(too_many_keys_are_refused),
         TEST(the_state_says_what_stages_do_and_repos_hold),
+        TEST(a_job_without_a_gpu_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
