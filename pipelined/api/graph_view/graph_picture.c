@@ -232,6 +232,11 @@ static int keep_some(struct pl_graph_drawing *d, struct pl_conn *c, const struct
     return 0;
 }
 
+bool pl_graph_etag_is_known(const char *known, const char *etag)
+{
+    return known && (pl_streq(known, "*") || strstr(known, etag));
+}
+
 int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
                            struct pl_graph_drawing **ret, struct pl_err *err)
 {
@@ -271,7 +276,7 @@ int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *d, c
     int r;
 
     snprintf(ret_etag, PL_GRAPH_ETAG_SIZE, "\"%.32s\"", pl_hash_hex(&key, hex));
-    if (known && (pl_streq(known, "*") || strstr(known, ret_etag)))
+    if (pl_graph_etag_is_known(known, ret_etag))
         return 0;
     r = graph_picture_recall(views, &key, ret, err);
     if (r != 0)

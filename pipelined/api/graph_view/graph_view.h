@@ -60,6 +60,8 @@ static inline void pl_graph_view_unrefp(struct pl_graph_view **view)
     *view = pl_graph_view_unref(*view);
 }
 
+/* Returns whether `known`, an If-None-Match header or NULL, has this ETag. */
+bool pl_graph_etag_is_known(const char *known, const char *etag);
 /* Begins a picture: finds the nodes that the caller sees and, if the graph folds, those that stay out. Of the steps of a
  * picture only this one reads the database, through `c`; a caller gives the connection back before the next. `view` must
  * outlive the drawing. PL_ENOMEM, errors of the database. */

@@ -102,7 +102,7 @@ static void get_state(struct pl_api *a, struct pl_http_request *req)
     }
     pl_hash_sha256(text.data, text.len, &hash);
     snprintf(etag, sizeof etag, "\"%.32s\"", pl_hash_hex(&hash, hex));
-    reply(req, etag, known && strstr(known, etag), &text);
+    reply(req, etag, pl_graph_etag_is_known(known, etag), &text);
 }
 
 static const struct pl_api_route routes[] = {

@@ -215,6 +215,17 @@ static void the_etag_of_the_state_changes_with_a_commit(void **state)
     assert_int_equal(status_with(STATE, first, second), 200);
 }
 
+static void a_client_that_knows_any_state_gets_none(void **state)
+{
+    char etag[64];
+
+    (void)state;
+    make_repo("in");
+    set_pipeline("default", "p", "a<in");
+    assert_int_equal(status_with(GRAPH, "*", etag), 304);
+    assert_int_equal(status_with(STATE, "*", etag), 304);
+}
+
 /* ---- folding ---- */
 
 /* A pipeline "fan": s reads in; w0 … w219 read s. */
@@ -369,6 +380,7 @@ int main(void)
         TEST(the_etag_changes_with_the_picture_and_no_more),
         TEST(what_a_folding_would_change_is_no_other_picture_of_a_small_graph),
         TEST(the_etag_of_the_state_changes_with_a_commit),
+        TEST(a_client_that_knows_any_state_gets_none),
         TEST(a_large_graph_folds_around_what_runs_or_is_asked_for),
         TEST(too_many_keys_are_refused),
         TEST(the_state_says_what_stages_do_and_repos_hold),
