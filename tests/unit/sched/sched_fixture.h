@@ -252,9 +252,10 @@ static inline void kit_finish(struct kit *k, struct pl_sched_action lease, uint6
     kit_do(k, ev);
 }
 
-static inline void kit_result(struct kit *k, const struct pl_sched_action *lease, struct pl_sched_row row)
+/* The result of one datum; `leaving`: the worker ends. */
+static inline void kit_result_of(struct kit *k, const struct pl_sched_action *lease, struct pl_sched_row row, bool leaving)
 {
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT, .id = lease->lease.worker};
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT, .id = lease->lease.worker, .result.leaving = leaving};
 
     ev.result.task = lease->lease.task;
     ev.result.fence = lease->lease.fence;
@@ -262,6 +263,11 @@ static inline void kit_result(struct kit *k, const struct pl_sched_action *lease
     ev.result.n = 1;
     ev.result.compute_us = 1000;
     kit_do(k, ev);
+}
+
+static inline void kit_result(struct kit *k, const struct pl_sched_action *lease, struct pl_sched_row row)
+{
+    kit_result_of(k, lease, row, false);
 }
 
 /* Time passes; ticks come as the scheduler asked for them, and its actions are those of the last one. */

@@ -182,19 +182,12 @@ static void a_worker_that_ends_gets_nothing_more(void **state)
 {
     const struct pl_sched_row back = {.index = 0, .gave_back = true};
     struct pl_sched_action lease;
-    struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT};
 
     (void)state;
     open_one((struct pl_sched_stage){.workers = 1});
     lease = one_lease(1, 1);
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker); /* ahead */
-    ev.id = lease.lease.worker;
-    ev.result.task = lease.lease.task;
-    ev.result.fence = lease.lease.fence;
-    ev.result.rows = &back;
-    ev.result.n = 1;
-    ev.result.leaving = true;
-    kit_do(&k, ev);
+    kit_result_of(&k, &lease, back, true);
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
     kit_close(&k);
 }
