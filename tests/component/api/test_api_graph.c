@@ -368,6 +368,71 @@ static void a_job_without_a_gpu_waits(void **state)
     json_decref(o);
 }
 
+static void an_ended_job_has_a_word_and_a_device(void **state)
+{
+    static const struct {
+        const char *stage, *gpu, *job_state, *reason;
+        int failed, gpus, attempts;
+        const char *word, *device; /* NULL = not said */
+    } cases[] = {
+        {"done", "false", "success", "", 0, 0, 1, "done", "cpu"},
+        {"part", "false", "success", "", 1, 0, 2, "partly_failed", "cpu"},
+        {"failed", "false", "failure", "exit 3", 1, 0, 1, "failed", "cpu"},
+        {"stopped", "false", "killed", "stopped by ada", 0, 0, 0, "stopped", "cpu"},
+        {"replaced", "false", "killed", "superseded by run 01234567", 0, 0, 0, "superseded", "cpu"},
+        {"behind", "false", "unrunnable", "stage failed failed", 0, 0, 0, "not_run", "cpu"},
+        /* a stage that may have a GPU: what its commands ran on; before that either is possible */
+        {"held", "{\"count\":1,\"required\":false}", "success", "", 0, 1, 1, "done", "gpu"},
+        {"without", "{\"count\":1,\"required\":false}", "success", "", 0, 0, 1, "done", "cpu"},
+        {"reused", "{\"count\":1,\"required\":false}", "success", "", 0, 0, 0, "done", NULL},
+        {"must", "{\"count\":1,\"required\":true}", "killed", "stopped by ada", 0, 0, 0, "stopped", "gpu"},
+    };
+    _cleanup_(pl_buf_finish) struct pl_buf spec = {0};
+    json_t *body, *o;
+    char *text;
+
+    (void)state;
+    make_repo("in");
+    MUST(pl_buf_addf(&spec, &err, "{\"pipeline\":\"fan\",\"stages\":["));
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
+        MUST(pl_buf_addf(&spec, &err, "%s{\"name\":\"%s\",\"run\":[\"x\"],\"gpu\":%s,\"input\":{\"repo\":\"in\"}}", i ? "," : "",
+                         cases[i].stage, cases[i].gpu));
+    MUST(pl_buf_addf(&spec, &err, "]}"));
+    body = json_pack("{s:s, s:b}", "spec", pl_buf_str(&spec), "yes", 1);
+    text = json_dumps(body, 0);
+    does(200, "POST", "/api/v1/pipelines", text);
+    free(text);
+    json_decref(body);
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_run, NULL, &err));
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_job_args job = {.run = run_id,
+                                  .project = "default",
+                                  .stage = cases[i].stage,
+                                  .pipeline = "fan",
+                                  .version = 1,
+                                  .state = cases[i].job_state,
+                                  .reason = cases[i].reason,
+                                  .created_us = 7,
+                                  .counts = json_pack("{s:i, s:i}", "failed", cases[i].failed, "attempts", cases[i].attempts),
+                                  .ms = json_pack("{s:i}", "gpus", cases[i].gpus)};
+
+        MUST(pl_db_run(t.db, PL_TX_LOGGED, pl_tx_job_end, &job, &err));
+        json_decref(job.counts);
+        json_decref(job.ms);
+    }
+    o = json_as(AS_USER, STATE);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        const json_t *one = json_array_get(json_object_get(o, "stages"), i);
+        const char *device = json_string_value(json_object_get(one, "device"));
+
+        if (!pl_streq(text_at(one, "name"), cases[i].stage) || !pl_streq(text_at(one, "state"), cases[i].word) ||
+            !pl_streq(device ? device : "none", cases[i].device ? cases[i].device : "none"))
+            fail_msg("%s: %s is %s on %s, not %s on %s", cases[i].stage, text_at(one, "name"), text_at(one, "state"), device,
+                     cases[i].word, cases[i].device);
+    }
+    json_decref(o);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
@@ -385,6 +450,7 @@ int main(void)
         TEST(too_many_keys_are_refused),
         TEST(the_state_says_what_stages_do_and_repos_hold),
         TEST(a_job_without_a_gpu_waits),
+        TEST(an_ended_job_has_a_word_and_a_device),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
