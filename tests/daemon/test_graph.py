@@ -100,3 +100,14 @@ def test_a_rerun_on_a_branch_of_its_own_changes_no_state(daemon):
     again = d.post(f"/runs/{run['id']}/rerun", {"as": "trial"})["run"]
     p.wait(again)
     assert state_of(d)["s"] == before
+
+
+def test_a_job_waits_while_there_is_no_gpu_for_it(daemon):
+    """The scheduler has it ready to start, so that its reason alone says that it waits."""
+    d, p = daemon, daemon.default
+    p.repo("in")
+    p.stages(sh("s", "true", gpu={"count": 1}))
+    run = p.push("in", "x", b"1")["run"]
+    wait_until(lambda: state_of(d)["s"].get("reason", "").startswith("waiting for 1 GPU"), "s has no GPU")
+    assert d.get(f"/runs/{run}")["jobs"][0]["state"] == "starting"
+    assert words(d, "s") == ["waiting"] and state_of(d)["s"]["device"] == "gpu"
