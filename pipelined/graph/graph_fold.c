@@ -100,10 +100,10 @@ static int find_alike(const struct pl_graph *g, struct pl_arena *arena, uint32_t
     struct coloured *sorted = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *sorted);
     struct graph_ends ends;
     uint64_t *colours = NULL;
-    int r = first && sorted ? graph_ends_find(g, arena, &ends, err) : pl_err_nomem(err);
+    int r = first && sorted ? pl_graph_ends_find(g, arena, &ends, err) : pl_err_nomem(err);
 
     if (r == 0)
-        r = graph_layers_find(g, &ends, arena, &layer, err);
+        r = pl_graph_layers_find(g, &ends, arena, &layer, err);
     if (r == 0)
         r = colour(g, layer, arena, &colours, err);
     if (r < 0)
@@ -277,15 +277,15 @@ int pl_graph_fold(const struct pl_graph *graph, uint32_t limit, struct pl_arena 
 {
     struct pl_graph_folding f;
     uint32_t *first;
-    int r = graph_check_size(graph, err);
+    int r = pl_graph_check_size(graph, err);
 
     if (r == 0)
-        r = graph_check(graph, err);
+        r = pl_graph_check(graph, err);
     if (r == 0)
         r = begin(graph, arena, &f, err);
     /* alike nodes, pipelines, and then repos that are alike now that their readers are one box */
     for (unsigned step = 0; r == 0 && step < 3 && f.graph.n_nodes > limit; step++) {
-        r = step == 1 ? graph_pipelines_find(&f.graph, arena, &first, err) : find_alike(&f.graph, arena, &first, err);
+        r = step == 1 ? pl_graph_pipelines_find(&f.graph, arena, &first, err) : find_alike(&f.graph, arena, &first, err);
         if (r == 0)
             r = join(&f, graph, first, step == 1 ? PL_GRAPH_PIPELINES : PL_GRAPH_STAGES, arena, err);
     }

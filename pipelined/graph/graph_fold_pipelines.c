@@ -47,10 +47,10 @@ static int find_levels(const struct pl_graph *g, struct pl_arena *arena, uint32_
     uint32_t *at = pl_arena_alloc(arena, (g->n_nodes + 2) * sizeof *at),
              *order = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *order);
     struct graph_ends ends;
-    int r = level && at && order ? graph_ends_find(g, arena, &ends, err) : pl_err_nomem(err);
+    int r = level && at && order ? pl_graph_ends_find(g, arena, &ends, err) : pl_err_nomem(err);
 
     if (r == 0)
-        r = graph_layers_find(g, &ends, arena, &layer, err);
+        r = pl_graph_layers_find(g, &ends, arena, &layer, err);
     if (r < 0)
         return r;
     for (uint32_t v = 0; v < g->n_nodes; v++)
@@ -158,7 +158,7 @@ static int connect(const struct pl_graph *g, const uint32_t *group, const uint32
     return 0;
 }
 
-int graph_pipelines_find(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err)
+int pl_graph_pipelines_find(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err)
 {
     const size_t size = (g->n_nodes + 1) * sizeof(uint32_t);
     uint32_t *first = pl_arena_alloc(arena, size), *group = pl_arena_alloc(arena, size), *lowest = pl_arena_alloc(arena, size),

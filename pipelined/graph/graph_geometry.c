@@ -113,7 +113,7 @@ static int32_t bottom_of(const struct graph_band *b, int32_t bottom)
     return bottom;
 }
 
-int graph_geometry_find(struct graph_band *b, int32_t top, struct pl_graph_area *ret, struct pl_err *err)
+int pl_graph_geometry_find(struct graph_band *b, int32_t top, struct pl_graph_area *ret, struct pl_err *err)
 {
     const size_t size = (b->n_rows + 1) * sizeof(int32_t);
     int32_t *up = pl_arena_alloc(b->arena, size), *rail = pl_arena_alloc(b->arena, size);

@@ -94,32 +94,32 @@ struct graph_band {
 
 /* Checks that the graph is not too large to be laid out. PL_ETOOBIG. */
 PL_MUST_CHECK
-int graph_check_size(const struct pl_graph *g, struct pl_err *err);
+int pl_graph_check_size(const struct pl_graph *g, struct pl_err *err);
 /* Checks numbers and bands. PL_EINVAL. */
 PL_MUST_CHECK
-int graph_check(const struct pl_graph *g, struct pl_err *err);
+int pl_graph_check(const struct pl_graph *g, struct pl_err *err);
 /* Gives each node the first node of the box that it folds into; a node that does not fold is its own. PL_EINVAL: there is a
  * cycle. PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_pipelines_find(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err);
+int pl_graph_pipelines_find(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err);
 /* Sorts the edges by their ends. PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_ends_find(const struct pl_graph *g, struct pl_arena *arena, struct graph_ends *ret, struct pl_err *err);
+int pl_graph_ends_find(const struct pl_graph *g, struct pl_arena *arena, struct graph_ends *ret, struct pl_err *err);
 /* Gives each node its layer, the length of the longest path to it. PL_EINVAL: there is a cycle. */
 PL_MUST_CHECK
-int graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret,
-                      struct pl_err *err);
+int pl_graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret,
+                         struct pl_err *err);
 /* Orders the nodes of each layer and gives them their rows. */
-void graph_rows_find(struct graph_band *b);
+void pl_graph_rows_find(struct graph_band *b);
 /* Chooses the ports on the rail, the ways of the edges, and all tracks. PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_lanes_find(struct graph_band *b, struct pl_err *err);
+int pl_graph_lanes_find(struct graph_band *b, struct pl_err *err);
 /* Sets x and y of all gaps and boxes below `top`, and the band's area. PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_geometry_find(struct graph_band *b, int32_t top, struct pl_graph_area *ret, struct pl_err *err);
+int pl_graph_geometry_find(struct graph_band *b, int32_t top, struct pl_graph_area *ret, struct pl_err *err);
 /* Makes the paths of the band's edges. PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_paths_make(struct graph_band *b, struct pl_err *err);
+int pl_graph_paths_make(struct graph_band *b, struct pl_err *err);
 
 /* Returns the distance of the edge's port from the rail of its node; negative = above it. */
 static inline int32_t graph_port_offset(const struct graph_band *b, uint32_t edge)

@@ -378,7 +378,7 @@ static void pack_entries(struct graph_band *b)
         b->entries[i].track = s->track[i];
 }
 
-int graph_lanes_find(struct graph_band *b, struct pl_err *err)
+int pl_graph_lanes_find(struct graph_band *b, struct pl_err *err)
 {
     int r;
 

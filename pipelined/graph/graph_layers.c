@@ -15,7 +15,7 @@ static void sort_by_end(const struct pl_graph *g, bool by_target, uint32_t *at, 
     at[0] = 0;
 }
 
-int graph_ends_find(const struct pl_graph *g, struct pl_arena *arena, struct graph_ends *ret, struct pl_err *err)
+int pl_graph_ends_find(const struct pl_graph *g, struct pl_arena *arena, struct graph_ends *ret, struct pl_err *err)
 {
     struct graph_ends ends = {.in_at = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *ends.in_at),
                               .in = pl_arena_alloc(arena, (g->n_edges + 1) * sizeof *ends.in),
@@ -65,8 +65,8 @@ static int sort_nodes(const struct pl_graph *g, const struct graph_ends *ends, s
     return 0;
 }
 
-int graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret,
-                      struct pl_err *err)
+int pl_graph_layers_find(const struct pl_graph *g, const struct graph_ends *ends, struct pl_arena *arena, uint32_t **ret,
+                         struct pl_err *err)
 {
     uint32_t *order;
 
@@ -77,8 +77,8 @@ int pl_graph_order(const struct pl_graph *graph, struct pl_arena *arena, uint32_
 {
     struct graph_ends ends;
     uint32_t *layer;
-    int r = graph_check(graph, err);
+    int r = pl_graph_check(graph, err);
 
-    r = r < 0 ? r : graph_ends_find(graph, arena, &ends, err);
+    r = r < 0 ? r : pl_graph_ends_find(graph, arena, &ends, err);
     return r < 0 ? r : sort_nodes(graph, &ends, arena, ret, &layer, err);
 }

@@ -1,7 +1,7 @@
 /* The steps of a layout: check, layers, then for each band rows, lanes, geometry and paths. */
 #include "pipelined/graph/graph_internal.h"
 
-int graph_check_size(const struct pl_graph *g, struct pl_err *err)
+int pl_graph_check_size(const struct pl_graph *g, struct pl_err *err)
 {
     if (g->n_nodes > PL_GRAPH_NODES_MAX)
         return pl_err_set(err, PL_ETOOBIG, "the graph has %u nodes, at most %u are laid out: ask for one project or pipeline",
@@ -12,7 +12,7 @@ int graph_check_size(const struct pl_graph *g, struct pl_err *err)
     return 0;
 }
 
-int graph_check(const struct pl_graph *g, struct pl_err *err)
+int pl_graph_check(const struct pl_graph *g, struct pl_err *err)
 {
     for (uint32_t v = 0; v < g->n_nodes; v++)
         if (g->nodes[v].band >= g->n_bands)
@@ -81,11 +81,11 @@ static int lay_out_band(struct graph_band *b, const uint32_t *layer, int32_t top
 
     if (r < 0)
         return r;
-    graph_rows_find(b);
-    r = graph_lanes_find(b, err);
+    pl_graph_rows_find(b);
+    r = pl_graph_lanes_find(b, err);
     if (r == 0)
-        r = graph_geometry_find(b, top, ret, err);
-    return r < 0 ? r : graph_paths_make(b, err);
+        r = pl_graph_geometry_find(b, top, ret, err);
+    return r < 0 ? r : pl_graph_paths_make(b, err);
 }
 
 static int open_scratch(struct graph_scratch *s, const struct pl_graph *g, struct pl_arena *arena, struct pl_err *err)
@@ -142,14 +142,14 @@ int pl_graph_lay_out(const struct pl_graph *graph, struct pl_arena *arena, struc
     struct graph_scratch scratch = {0};
     struct graph_band b = {.g = graph, .ends = &ends, .arena = arena, .scratch = &scratch, .out = &out};
     uint32_t *layer = NULL, *nodes = NULL, *at = NULL;
-    int r = graph_check_size(graph, err);
+    int r = pl_graph_check_size(graph, err);
 
     if (r == 0)
-        r = graph_check(graph, err);
+        r = pl_graph_check(graph, err);
     if (r == 0)
-        r = graph_ends_find(graph, arena, &ends, err);
+        r = pl_graph_ends_find(graph, arena, &ends, err);
     if (r == 0)
-        r = graph_layers_find(graph, &ends, arena, &layer, err);
+        r = pl_graph_layers_find(graph, &ends, arena, &layer, err);
     if (r == 0)
         r = sort_nodes(graph, layer, arena, &nodes, &at, err);
     if (r == 0)

@@ -36,7 +36,7 @@ static uint32_t make_path(const struct graph_band *b, uint32_t edge, struct pl_g
     return n;
 }
 
-int graph_paths_make(struct graph_band *b, struct pl_err *err)
+int pl_graph_paths_make(struct graph_band *b, struct pl_err *err)
 {
     for (uint32_t i = 0; i < b->n_nodes; i++)
         for (uint32_t v = b->nodes[i], k = b->ends->out_at[v]; k < b->ends->out_at[v + 1]; k++) {

@@ -248,7 +248,7 @@ static void sweep_all(struct rows *s)
     b->n_rows = n_rows;
 }
 
-void graph_rows_find(struct graph_band *b)
+void pl_graph_rows_find(struct graph_band *b)
 {
     struct graph_scratch *scratch = b->scratch;
     struct rows s = {.b = b,

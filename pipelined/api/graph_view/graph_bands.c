@@ -135,8 +135,8 @@ static int fill(struct making *m, struct pl_err *err)
     return r;
 }
 
-int graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
-                    struct graph_seen *ret, struct pl_err *err)
+int pl_graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
+                       struct graph_seen *ret, struct pl_err *err)
 {
     struct making m = {.view = view, .ask = ask, .out = ret};
     uint32_t n_edges = 1, n;

@@ -70,21 +70,21 @@ struct graph_seen {
 
 /* Finds what the caller sees; the result lives in `arena`. No node is kept out of a folding yet. PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
-                    struct graph_seen *ret, struct pl_err *err);
+int pl_graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
+                       struct graph_seen *ret, struct pl_err *err);
 /* Returns the number that a map has for a text; PL_GRAPH_NONE = none. The map's values are numbers plus one. */
-uint32_t graph_number_in(const struct pl_map *map, const char *key);
+uint32_t pl_graph_number_in(const struct pl_map *map, const char *key);
 /* Sets keep[s] for each stage of the view that runs, or whose newest job or some of its datums failed. */
 PL_MUST_CHECK
-int graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, bool *keep, struct pl_err *err);
+int pl_graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, bool *keep, struct pl_err *err);
 /* Writes the version as hex digits. */
-void graph_version_text(const struct pl_graph_view *view, char out[GRAPH_VERSION_HEX + 1]);
+void pl_graph_version_text(const struct pl_graph_view *view, char out[GRAPH_VERSION_HEX + 1]);
 
 /* Returns a number that no other start of the daemon has; keys of pictures are made with it. */
-uint64_t graph_views_salt(const struct pl_graph_views *views);
+uint64_t pl_graph_views_salt(const struct pl_graph_views *views);
 /* Finds a kept picture by its key and appends it to `ret`. Returns whether there is one; PL_ENOMEM. */
 PL_MUST_CHECK
-int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err);
+int pl_graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err);
 /* Keeps a picture, whose memory it takes, in place of those that were not asked for the longest. A picture of more than
  * PL_GRAPH_PICTURE_BYTES is not kept, nor is one without memory. */
-void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *text);
+void pl_graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *text);

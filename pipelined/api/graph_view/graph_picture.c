@@ -175,7 +175,7 @@ static int write_picture(const struct pl_graph_drawing *d, struct pl_buf *ret, s
     _cleanup_free_ char *text = NULL;
     char version[GRAPH_VERSION_HEX + 1];
 
-    graph_version_text(d->view, version);
+    pl_graph_version_text(d->view, version);
     o = json_pack("{s:s, s:i, s:i, s:i, s:b, s:o, s:o, s:o}", "version", version, "w", d->l.w, "h", d->l.h, "total",
                   (int)d->seen.g.n_nodes, "folded", d->f.graph.n_nodes < d->seen.g.n_nodes, "bands", bands_json(d), "nodes",
                   nodes_json(d), "edges", edges_json(d));
@@ -211,7 +211,7 @@ static void find_named(const struct pl_graph_view *view, const struct pl_graph_a
         uint32_t ref;
 
         snprintf(text, sizeof text, strchr(ask->keep[i], '@') ? "%s" : "%s@" GRAPH_USUAL_BRANCH, ask->keep[i]);
-        ref = graph_number_in(&view->by_name, text);
+        ref = pl_graph_number_in(&view->by_name, text);
         if (ref != PL_GRAPH_NONE && pl_streq(view->refs[ref].key, ask->keep[i]))
             named[ref] = true;
     }
@@ -222,7 +222,7 @@ static int keep_some(struct pl_graph_drawing *d, struct pl_conn *c, const struct
 {
     bool *keep = pl_arena_alloc(d->arena, (d->view->n_stages + 1) * sizeof *keep),
          *named = pl_arena_alloc(d->arena, (d->view->n_refs + 1) * sizeof *named);
-    int r = keep && named ? graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
+    int r = keep && named ? pl_graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
@@ -249,7 +249,7 @@ int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, 
     d->arena = arena;
     d->view = view;
     d->limit = ask->fold ? PL_GRAPH_FOLD_LIMIT : UINT32_MAX;
-    r = graph_seen_find(view, ask, arena, &d->seen, err);
+    r = pl_graph_seen_find(view, ask, arena, &d->seen, err);
     d->folds = r == 0 && d->seen.g.n_nodes > d->limit;
     if (d->folds)
         r = keep_some(d, c, ask, err);
@@ -271,14 +271,14 @@ int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *d, c
                      char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    const struct pl_hash key = key_of(d, graph_views_salt(views));
+    const struct pl_hash key = key_of(d, pl_graph_views_salt(views));
     char hex[PL_HASH_HEX + 1];
     int r;
 
     snprintf(ret_etag, PL_GRAPH_ETAG_SIZE, "\"%.32s\"", pl_hash_hex(&key, hex));
     if (pl_graph_etag_is_known(known, ret_etag))
         return 0;
-    r = graph_picture_recall(views, &key, ret, err);
+    r = pl_graph_picture_recall(views, &key, ret, err);
     if (r != 0)
         return PL_MIN(r, 0);
     r = pl_graph_fold(&d->seen.g, d->limit, d->arena, &d->f, err);
@@ -287,6 +287,6 @@ int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *d, c
     r = r < 0 ? r : write_picture(d, &text, err);
     r = r < 0 ? r : pl_buf_add(ret, text.data, text.len, err);
     if (r == 0)
-        graph_picture_keep(views, &key, &text);
+        pl_graph_picture_keep(views, &key, &text);
     return r;
 }

@@ -291,7 +291,7 @@ static int read_jobs(struct states *s, struct pl_conn *c, struct pl_err *err)
     return r;
 }
 
-int graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, bool *keep, struct pl_err *err)
+int pl_graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, bool *keep, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     struct states s;
@@ -413,7 +413,7 @@ static int write_reply(const struct states *s, const struct graph_seen *seen, st
     const char *sep = "";
     int r;
 
-    graph_version_text(s->view, version);
+    pl_graph_version_text(s->view, version);
     r = told ? pl_buf_addf(out, err, "{\"version\":\"%s\",\"stages\":[", version) : pl_err_nomem(err);
     for (uint32_t v = 0; r == 0 && v < seen->g.n_nodes; v++) {
         if (seen->stage_of[v] == PL_GRAPH_NONE)
@@ -440,7 +440,7 @@ int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const st
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     struct graph_seen seen;
     struct states s;
-    int r = arena ? graph_seen_find(view, ask, arena, &seen, err) : pl_err_nomem(err);
+    int r = arena ? pl_graph_seen_find(view, ask, arena, &seen, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : states_init(&s, view, arena, err);
     r = r < 0 ? r : read_jobs(&s, c, err);

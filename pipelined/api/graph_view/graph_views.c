@@ -122,7 +122,7 @@ static void keep_view(struct pl_graph_views *views, struct pl_graph_view *view)
     pl_graph_view_unref(old);
 }
 
-uint64_t graph_views_salt(const struct pl_graph_views *views)
+uint64_t pl_graph_views_salt(const struct pl_graph_views *views)
 {
     return views->salt;
 }
@@ -143,7 +143,7 @@ static struct picture *find_picture(struct pl_graph_views *views, const struct p
     return NULL;
 }
 
-int graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err)
+int pl_graph_picture_recall(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *ret, struct pl_err *err)
 {
     struct picture *p;
     int r;
@@ -178,7 +178,7 @@ static struct picture *cut_pictures(struct pl_graph_views *views)
     return cut;
 }
 
-void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *text)
+void pl_graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key, struct pl_buf *text)
 {
     struct picture *p = text->cap <= PL_GRAPH_PICTURE_BYTES ? calloc(1, sizeof *p) : NULL, *gone = p;
 
@@ -196,7 +196,7 @@ void graph_picture_keep(struct pl_graph_views *views, const struct pl_hash *key,
     pictures_unref(gone);
 }
 
-void graph_version_text(const struct pl_graph_view *view, char out[GRAPH_VERSION_HEX + 1])
+void pl_graph_version_text(const struct pl_graph_view *view, char out[GRAPH_VERSION_HEX + 1])
 {
     char hex[PL_HASH_HEX + 1];
 
@@ -233,7 +233,7 @@ static void *grown(struct pl_arena *arena, void *items, uint32_t n, uint32_t *ro
     return more;
 }
 
-uint32_t graph_number_in(const struct pl_map *map, const char *key)
+uint32_t pl_graph_number_in(const struct pl_map *map, const char *key)
 {
     const void *value = pl_map_get(map, key, strlen(key));
 
@@ -252,7 +252,7 @@ static int take_ref(struct reading *r, const char *text, uint32_t *ret, struct p
     struct graph_ref *ref;
     char *copy, *slash, *at;
 
-    *ret = graph_number_in(&r->view->by_name, text);
+    *ret = pl_graph_number_in(&r->view->by_name, text);
     if (*ret != PL_GRAPH_NONE)
         return 0;
     v->refs = grown(v->arena, v->refs, v->n_refs, &r->refs_room, sizeof *v->refs);
@@ -358,7 +358,7 @@ static int take_pipeline(struct reading *r, const struct pl_rows *rows, uint32_t
     char key[2 * 256 + 2];
 
     snprintf(key, sizeof key, "%s/%s", pl_col_text(rows, PROJECT), pl_col_text(rows, PIPELINE));
-    *ret = graph_number_in(&r->pipelines, key);
+    *ret = pl_graph_number_in(&r->pipelines, key);
     if (*ret != PL_GRAPH_NONE)
         return 0;
     v->pipelines = grown(v->arena, v->pipelines, v->n_pipelines, &r->pipelines_room, sizeof *v->pipelines);

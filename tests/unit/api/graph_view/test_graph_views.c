@@ -47,7 +47,7 @@ static void keep(unsigned number, size_t size)
     memset(text.data, 0, size);
     memcpy(text.data, &number, sizeof number);
     text.len = size;
-    graph_picture_keep(views, &key, &text);
+    pl_graph_picture_keep(views, &key, &text);
     pl_buf_finish(&text);
 }
 
@@ -56,7 +56,7 @@ static bool is_kept(unsigned number)
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     const struct pl_hash key = key_of(number);
     struct pl_err err = {0};
-    const int r = graph_picture_recall(views, &key, &text, &err);
+    const int r = pl_graph_picture_recall(views, &key, &text, &err);
 
     assert_in_range(r, 0, 1);
     if (r)
