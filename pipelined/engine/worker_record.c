@@ -395,7 +395,7 @@ void pl_worker_record_finish(struct pl_engine *e, uint64_t worker)
     pl_log_info("engine", "worker %" PRIu64 " of stage %s/%s%s%s on %s %s after %s: %s", w->id, w->project, w->stage,
                 *w->pod ? ", pod " : "", w->pod, *w->node ? w->node : "no node", lost ? "was lost" : "ended",
                 pl_duration_text(PL_MAX(pl_clock_wall_us() - w->started_us, 0) / 1000, took), w->reason);
-    if (lost && *w->pod)
+    if (lost && *w->pod && (*w->node || !w->told)) /* else the daemon itself took back a pod that waited */
         pl_engine_tell(e, "WorkerLost", "pod %s of stage %s/%s on %s was lost: %s", w->pod, w->project, w->stage,
                        *w->node ? w->node : "no node", w->reason);
     for (struct service *s; (s = LIST_FIRST(&w->services));)

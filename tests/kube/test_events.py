@@ -3,6 +3,7 @@ import control_plane
 import nodes
 from test_cluster_faults import Wire, lines, outage
 from test_demo import kit, world  # noqa: F401  a fixture
+from test_gpu_stages import holder
 from test_pod_faults import ONCE, begin, gate, hold, names, succeeds  # noqa: F401  gate is a fixture
 from test_settings import owner
 
@@ -53,6 +54,21 @@ def test_operators_find_what_happened_on_the_object_that_owns_the_pods(plane, wo
     gate.open()
     succeeds(one, run)
     assert len(told(one, "WorkerLost")) == 1, told(one, "WorkerLost")
+
+
+def test_a_pod_that_the_daemon_took_back_before_a_node_had_it_is_no_loss(world, gate):  # noqa: F811
+    """A stage that can do without a GPU waits for one, and goes on without. Events are written in the order in which things happen, so one of the pod that
+    was taken back would come before that of the other one, which is lost."""
+    one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=1)], speaks=owner, options=OWNER)
+    holder(one)
+    run = begin(one, "st", hold(gate), gpu={"required": False, "wait": "2s"}, **ONCE)
+    gate.arrived()
+    one.kubelet.until(lambda: lines(one, " on no node "), "the end of the pod that had no node")
+    name, = [pod["metadata"]["name"] for pod in one.pods("st") if pod["spec"].get("nodeName") == "cpu"]
+    one.kubelet.delete(name, grace_s=0)
+    is_told(one, "WorkerLost", f"pod {name} of stage default/st on cpu was lost: its pod was deleted")
+    gate.leave_open()
+    succeeds(one, run)
 
 
 def may_all_but_write_events(one):
