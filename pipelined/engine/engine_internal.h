@@ -558,7 +558,7 @@ const char *pl_worker_record_pod(struct pl_engine *e, uint64_t worker);
 /* Writes the worker's pod and node, "pod P, node N" or "node N"; "" if they are not known. */
 #define PL_WORKER_WHERE_BYTES 224
 void pl_worker_record_where(struct pl_engine *e, uint64_t worker, char out[PL_WORKER_WHERE_BYTES]);
-/* The cluster takes the worker's pod away, which still runs. */
+/* The cluster takes the worker's pod away, which still runs; `why` "": it does not any more. */
 void pl_worker_record_leaves(struct pl_engine *e, uint64_t worker, const char *why);
 /* The worker was told to end (told), or has ended (ended: `text` as the executor says it). Only the first reason counts. */
 void pl_worker_record_told(struct pl_engine *e, uint64_t worker, bool kill, const char *reason);

@@ -118,7 +118,7 @@ struct pl_executor_events {
      * it. */
     bool (*network_off)(void *self, const char *project);
     /* Pods only: the cluster takes the worker's pod away, which still runs (preempted, drained, deleted), for
-     * this reason. Called at most once for each worker. NULL: not reported. */
+     * this reason; "": it does not any more. NULL: not reported. */
     void (*leaves)(void *self, uint64_t id, const char *why);
 };
 

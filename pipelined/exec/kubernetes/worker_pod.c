@@ -613,15 +613,16 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
         k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
 }
 
-/* Reports once that the cluster takes the pod away, while its agent gives back what it has. */
+/* Reports that the cluster takes the pod away, while its agent gives back what it has; and that it does not any more. */
 static void tell_leaves(struct kpod *p, const struct pl_pod_state *st)
 {
     const struct pl_executor_events *events = &p->kube->events;
+    const bool leaves = st->deleted || st->disrupted;
 
-    if (p->leaves || p->stop || !(st->deleted || st->disrupted) || !events->leaves)
+    if (p->leaves == leaves || p->stop || !events->leaves)
         return;
-    p->leaves = true;
-    events->leaves(events->self, p->id, st->disrupted && st->why[0] ? st->why : "its pod was deleted");
+    p->leaves = leaves;
+    events->leaves(events->self, p->id, !leaves ? "" : st->disrupted && st->why[0] ? st->why : "its pod was deleted");
 }
 
 /* Reports once what an adopted pod without a node requires of a node. A pod without the annotation was made

@@ -16,13 +16,13 @@
 #define STORE  "0123456789abcdef0123456789abcdef"
 
 struct heard {
-    unsigned started, exited, placed, up, waits, shapes, reshapes, images;
+    unsigned started, exited, placed, up, waits, shapes, reshapes, images, leaves;
     bool hopeless, counts, offered;
     enum pl_sched_exit exit;
     uint32_t pending_max;
     unsigned needs_told;
     uint64_t last, needs, shape_needs;
-    char end[1024], why[1024], node[128], shape[1024], image[256];
+    char end[1024], why[1024], node[128], shape[1024], image[256], leaves_why[1024];
 };
 
 struct fixture {
@@ -132,6 +132,15 @@ static inline void on_needs(void *self, uint64_t id, uint64_t needs)
     h->last = id;
 }
 
+static inline void on_leaves(void *self, uint64_t id, const char *why)
+{
+    struct heard *h = &((struct fixture *)self)->heard;
+
+    (void)id;
+    h->leaves++;
+    (void)snprintf(h->leaves_why, sizeof h->leaves_why, "%s", why);
+}
+
 static inline bool network_off(void *self, const char *project)
 {
     (void)project;
@@ -195,7 +204,7 @@ static inline void create(struct fixture *f, bool follow)
                                                .is_owner = is_owner,
                                                .is_owner_arg = f,
                                                .events = {f, on_started, on_exited, on_placed, on_waits, on_shape, on_reshape,
-                                                          has_shape, has_come, on_image, on_needs, network_off}};
+                                                          has_shape, has_come, on_image, on_needs, network_off, on_leaves}};
     struct pl_err err = {0};
 
     f->settings = (struct pl_pod_settings){

@@ -718,6 +718,42 @@ static void who_may_make_no_pods_is_told_at_the_start(void **state_)
     assert_non_null(strstr(err.msg, "cannot create pods in namespace n"));
 }
 
+static void is_target(struct fixture *f, const char *status)
+{
+    patch(f, 7,
+          json_pack("{s:{s:[{s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type", "DisruptionTarget", "status", status,
+                    "reason", "PreemptionByScheduler", "message", "a pod of a higher priority"));
+}
+
+static bool leaves(struct fixture *f)
+{
+    return f->heard.leaves == 1;
+}
+
+static bool stays(struct fixture *f)
+{
+    return f->heard.leaves == 2;
+}
+
+/* As the control plane does when nobody has deleted it after two minutes. */
+static void a_pod_that_is_not_taken_away_after_all_stays(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    is_target(f, "True");
+    until(f, leaves);
+    assert_non_null(strstr(f->heard.leaves_why, "a pod of a higher priority"));
+    is_target(f, "False");
+    until(f, stays);
+    assert_string_equal(f->heard.leaves_why, "");
+    assert_int_equal(f->heard.exited, 0);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -731,6 +767,7 @@ int main(void)
         ROW(a_pod_deleted_by_hand_is_a_lost_worker_that_used_no_try),
         ROW(a_pod_that_is_deleted_with_its_grace_is_taken_away),
         ROW(a_pod_whose_command_ends_is_not_taken_away),
+        ROW(a_pod_that_is_not_taken_away_after_all_stays),
         ROW(why_it_waits_is_told_in_the_clusters_words),
         ROW(an_event_of_the_pod_says_more),
         ROW(what_no_pod_of_the_stage_could_be_is_hopeless),
