@@ -213,7 +213,7 @@ CREATE TABLE lease (                     -- tasks that are leased
     losses   INTEGER NOT NULL,
     seq      INTEGER NOT NULL DEFAULT 0, -- of the log when it was given: what was condemned later waits for its end; moves up (session_tx.h)
     renewed_seq INTEGER NOT NULL DEFAULT 0, -- of the log when that was last said
-    leased_us INTEGER NOT NULL DEFAULT 0
+    leased_us INTEGER NOT NULL DEFAULT 0 -- since when the time of its worker is in no job's totals: moves up with each RESULT of the worker; 0 = not known
 ) STRICT;
 CREATE INDEX lease_by_job ON lease(job);
 
