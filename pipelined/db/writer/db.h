@@ -68,8 +68,8 @@ struct pl_object_store *pl_db_objects(const struct pl_db *db);
 PL_MUST_CHECK
 int pl_db_check_owner(struct pl_db *db, struct pl_err *err);
 /* With `look`, makes the watch of the log check at once; it calls fatal() if another daemon has taken over. Returns
- * true unless a check that was asked for in this way has not yet found that this daemon still owns the log. Any thread;
- * does not block. */
+ * true unless a check that was asked for in this way has not yet found that this daemon still owns the log. With
+ * watch_ms 0 there is no watch: after a call with `look` it is false for ever. Any thread; does not block. */
 bool pl_db_is_owner(struct pl_db *db, bool look);
 /* Returns the trusted clock for deletions by age; lives as long as the db. */
 struct pl_clock_trust *pl_db_clock(struct pl_db *db);

@@ -34,7 +34,7 @@ int pl_log_watch_look(struct pl_log_watch *w, struct pl_err *err);
 /* Makes the thread check at once. Does not block. */
 void pl_log_watch_look_soon(struct pl_log_watch *w);
 /* Returns true unless pl_log_watch_look_soon was called and no check that began after the call has found that no daemon had
- * taken over. */
+ * taken over. Without a thread (every_ms 0) nothing ever finds that. */
 bool pl_log_watch_is_ours(struct pl_log_watch *w);
 /* Tells the watch that the log has grown to object `seq`. */
 void pl_log_watch_at(struct pl_log_watch *w, uint64_t seq);
