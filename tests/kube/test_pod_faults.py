@@ -8,7 +8,7 @@ from kubelet import phase, state
 from test_demo import AGENT, COMMANDS, IMAGES, kit, world  # noqa: F401  a fixture
 
 ONCE = {"datum": {"tries": 1}}  # what is counted as a try ends the job
-ROUNDS = 4  # of a test that may have to try again; after the second loss in a row it waits for 10 s, after the third for 20 s
+ROUNDS = 5  # of a test that may have to try again: after the second loss in a row it waits for 10 s, then 20 s, 40 s, and then longer than a gate
 
 
 @pytest.fixture
