@@ -19,7 +19,7 @@ import nodes
 import ours
 
 AGENT, COMMANDS = "registry.test/pipelined:1", "registry.test/command:1"
-FAR_S = 120  # ends a hang
+FAR_S, FAR_S_OF_A_POD = 120, 0.2  # ends a hang
 WORKERS, STEP = 500, 10  # of the stage whose daemon is killed; so many pods more at each kill
 KILLS = 10
 OF_A_STAGE = 10  # pods
@@ -27,13 +27,13 @@ LOOKS = 50
 QUIET_S = 10  # until the daemon has seen that its pods have nodes
 
 
-def until(check, what):
-    """The first true value of check(), looked at each millisecond."""
-    last = time.monotonic() + FAR_S
+def until(check, what, far_s=FAR_S, pause_s=0.001):
+    """The first true value of check(), looked at again after each pause."""
+    last = time.monotonic() + far_s
     while not (value := check()):
         if time.monotonic() > last:
-            raise measure.Failed(f"waited {FAR_S} s for: {what}")
-        time.sleep(0.001)
+            raise measure.Failed(f"waited {far_s:.0f} s for: {what}")
+        time.sleep(pause_s)
     return value
 
 
@@ -236,8 +236,7 @@ def metrics(bench):
             began = time.monotonic()
             target.ctl("put", "file", "-q", "-r", "in@master:/", "-f", source)
             made = Made(plane)
-            while made.count() < pods:
-                time.sleep(0.1)
+            until(lambda: made.count() >= pods, f"{pods} pods are made", FAR_S + pods * FAR_S_OF_A_POD, 0.1)
             bench.say(f"  {pods} pods were made in {time.monotonic() - began:.0f} s")
             time.sleep(QUIET_S)
             before = measure.cpu_of(target.pid)
