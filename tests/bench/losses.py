@@ -20,6 +20,7 @@ import ours
 
 AGENT, COMMANDS = "registry.test/pipelined:1", "registry.test/command:1"
 FAR_S, FAR_S_OF_A_POD = 120, 0.2  # ends a hang
+OWNER = "stages"  # a ConfigMap: the controller of the pods, without which they are drained by force alone
 WORKERS, STEP = 500, 10  # of the stage whose daemon is killed; so many pods more at each kill
 KILLS = 10
 OF_A_STAGE = 10  # pods
@@ -99,7 +100,7 @@ class Lost:
         self.kubelet.evict(pod["metadata"]["name"])
 
     def drained(self, pod):
-        self.kubectl("drain", pod["spec"]["nodeName"], "--delete-emptydir-data", "--force", "--timeout", f"{FAR_S}s")
+        self.kubectl("drain", pod["spec"]["nodeName"], "--delete-emptydir-data", "--timeout", f"{FAR_S}s")
 
     def agent_started(self, uid):
         worker = self.kubelet.workers.get(uid)
@@ -135,6 +136,14 @@ class Lost:
         return (ended - began) * 1000, (made - ended) * 1000, (runs - started) * 1000
 
 
+def owner(plane, namespace):
+    """Makes it; what the daemon is told of it."""
+    status, said = plane.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": OWNER}})
+    if status != 201:
+        raise measure.Failed(f"ConfigMap {OWNER}: {status} {said.get('message')}")
+    return ["--kubernetes-owner", OWNER]
+
+
 def lost(bench):
     bench.say("lost: a pod that is deleted, evicted or drained, until its datum runs in the next pod, beyond the start of that")
     os.environ["PL_BIN"] = str(ours.programs())
@@ -146,7 +155,7 @@ def lost(bench):
         some = [nodes.cpu("a"), nodes.cpu("b")]
         with kubelet.Kubelet(plane, bench.folder / "kubelet-lost", some, images=images, namespace="lost") as played, ours.Daemon(
                 bench.folder / "lost", ["--executor", "kubernetes", "--kubernetes-kubeconfig", plane.kubeconfig("lost", namespace="lost"),
-                                        "--kubernetes-image", AGENT, "--kubernetes-default-image", COMMANDS]) as target:
+                                        "--kubernetes-image", AGENT, "--kubernetes-default-image", COMMANDS, *owner(plane, "lost")]) as target:
             one = Lost(plane, played, target)
             for how in ("deleted", "evicted", "drained"):
                 found = [one.lose(how) for _ in range(max(3, bench.runs))]
