@@ -70,5 +70,6 @@ def test_what_we_may_is_asked_and_what_is_off_is_said(plane):
         "metadata": {"name": "few"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "few"},
         "subjects": [{"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"}]})[0] == 201
     lines = rows(plane.kubeconfig("nobody", {"token": control_plane.NOBODY}), "access").stdout.splitlines()
-    assert lines[0] == "pods: yes" and len(lines) == 10, lines
+    assert lines[0] == "pods: yes" and len(lines) == 11, lines
+    assert any(line.startswith("create events: not allowed: ") for line in lines)
     assert any(line.startswith("list nodes (cluster), watch nodes (cluster): not allowed: ") for line in lines)
