@@ -146,3 +146,18 @@ char *pl_quantity_bytes_text(int64_t bytes, char out[32])
     (void)snprintf(out, 32, "%" PRId64 "%s", bytes, suffix[i]);
     return out;
 }
+
+char *pl_quantity_count_text(int64_t n, char out[32])
+{
+    char digits[24];
+    const int len = snprintf(digits, sizeof(digits), "%" PRId64, n);
+    size_t at = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}

@@ -15,3 +15,5 @@ int pl_quantity_bytes(const char *text, int64_t *ret_bytes, struct pl_err *err);
 /* Writes a quantity in its canonical form, for example "2", "500m", "40Gi", "1536Mi" or "1000". Returns `out`. */
 char *pl_quantity_cpu_text(int64_t milli, char out[32]);
 char *pl_quantity_bytes_text(int64_t bytes, char out[32]);
+/* Writes a count with a comma before each three digits, as people read it: 1203441 → "1,203,441". Returns `out`. */
+char *pl_quantity_count_text(int64_t n, char out[32]);

@@ -1,6 +1,7 @@
 /* job_changes: counts the differences of two trees. */
 #include "pipelined/api/answer_routes/job_changes.h"
 
+#include "pipelined/text/quantity.h"
 #include "storage/tree/tree_diff.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ static void take_folder(struct pl_file_changes *c, const struct pl_tree_change *
 {
     size_t n = strlen(c->folder), same = 0;
 
-    if (c->added + c->changed + c->removed == 0) {
+    if (pl_file_changes_sum(c) == 0) {
         memcpy(c->folder, change->path, change->path_len + 1);
         n = same = change->path_len;
     } else {
@@ -55,7 +56,7 @@ static int count_one(void *self, const struct pl_tree_change *change, struct pl_
 
     if (r < 0 || !pl_file_filter_takes(w->filter, change->path, change->path_len))
         return r;
-    if (c->added + c->changed + c->removed == PL_JOB_CHANGES_MAX) {
+    if (pl_file_changes_sum(c) == PL_JOB_CHANGES_MAX) {
         c->more = true;
         return 1;
     }
@@ -78,21 +79,6 @@ int pl_file_changes_count(const struct pl_node_source *source, const struct pl_h
     return PL_MIN(r, 0);
 }
 
-/* Writes a number with a comma after each three digits, "3,120". */
-static const char *grouped(uint64_t n, char out[32])
-{
-    char digits[24];
-    size_t len = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n), at = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-    return out;
-}
-
 int pl_file_changes_text(const struct pl_file_changes *c, const char *repo, struct pl_buf *out, struct pl_err *err)
 {
     const struct {
@@ -106,15 +92,16 @@ int pl_file_changes_text(const struct pl_file_changes *c, const char *repo, stru
     int r = 0;
 
     if (c->more)
-        return pl_buf_addf(out, err, "more than %s files differ below %s:/%.*s", grouped(all, number), repo,
-                           (int)PL_MAX(strlen(c->folder), 1u) - 1, c->folder);
+        return pl_buf_addf(out, err, "more than %s files differ below %s:/%.*s", pl_quantity_count_text((int64_t)all, number),
+                           repo, (int)PL_MAX(strlen(c->folder), 1u) - 1, c->folder);
     for (size_t i = 0; i < PL_ARRAY_SIZE(parts) && r >= 0; i++) {
         if (parts[i].n == 0)
             continue;
         if (parts[i].n == all)
-            r = pl_buf_addf(out, err, "%s %s %s %s", grouped(all, number), files, all == 1 ? "is" : "are", parts[i].what);
+            r = pl_buf_addf(out, err, "%s %s %s %s", pl_quantity_count_text((int64_t)all, number), files, all == 1 ? "is" : "are",
+                            parts[i].what);
         else
-            r = pl_buf_addf(out, err, "%s%s%s %s", first ? "" : ", ", grouped(parts[i].n, number),
+            r = pl_buf_addf(out, err, "%s%s%s %s", first ? "" : ", ", pl_quantity_count_text((int64_t)parts[i].n, number),
                             !first            ? ""
                             : parts[i].n == 1 ? " file"
                                               : " files",

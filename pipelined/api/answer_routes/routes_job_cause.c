@@ -101,7 +101,7 @@ static int add_part(struct cause *c, const char *what, const char *more, struct 
 /* Adds "code changed: train.py, net.py and 3 more". */
 static int add_code_text(struct cause *c, const struct pl_file_changes *changes, struct pl_err *err)
 {
-    const uint64_t all = changes->added + changes->changed + changes->removed;
+    const uint64_t all = pl_file_changes_sum(changes);
     const json_t *name;
     size_t i;
     int r = begin_part(c, err);

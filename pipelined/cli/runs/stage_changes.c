@@ -2,26 +2,11 @@
 #include "pipelined/cli/runs/stage_changes.h"
 
 #include "pipelined/cli/support/show.h"
+#include "pipelined/text/quantity.h"
 
 #include <stdio.h>
 
 #define FILES_TEXT_MAX 120u /* bytes of the text that names changed files */
-
-/* Writes a number with commas: 1203441 → "1,203,441". */
-static const char *with_commas(json_int_t n, char out[32])
-{
-    char digits[24];
-    size_t at = 0;
-    int len = snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, n);
-
-    for (int i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0)
-            out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-    return out;
-}
 
 /* Writes an estimate of the update's cost, such as ", ~310 GPU-hours at the last job's rate"; "" if it is
  * unknown. */
@@ -50,8 +35,8 @@ static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
         snprintf(out, PL_SHOW_TEXT_MAX, ": nothing to run again");
     else
         snprintf(out, PL_SHOW_TEXT_MAX, ": %s%s of %s datum%s to run%s",
-                 json_is_true(pl_show_at(again, "at_most")) ? "up to " : "", with_commas(n, some), with_commas(of, all),
-                 of == 1 ? "" : "s", price);
+                 json_is_true(pl_show_at(again, "at_most")) ? "up to " : "", pl_quantity_count_text(n, some),
+                 pl_quantity_count_text(of, all), of == 1 ? "" : "s", price);
 }
 
 /* Writes which files of a stage's code changed, such as " (train.py, network.py and 3 more)"; "" if none did. */

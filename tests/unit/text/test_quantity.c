@@ -30,6 +30,19 @@ static void amounts_of_cpu(void **state)
     }
 }
 
+static void counts_have_commas(void **state)
+{
+    static const struct {
+        int64_t n;
+        const char *text;
+    } cases[] = {{0, "0"}, {999, "999"}, {1000, "1,000"}, {120000, "120,000"}, {1203441, "1,203,441"}};
+    char text[32];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
+        assert_string_equal(pl_quantity_count_text(cases[i].n, text), cases[i].text);
+}
+
 static void sizes(void **state)
 {
     static const struct {
@@ -89,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_of_cpu),
+        cmocka_unit_test(counts_have_commas),
         cmocka_unit_test(sizes),
         cmocka_unit_test(what_is_no_quantity_is_refused),
     };
