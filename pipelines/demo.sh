@@ -324,7 +324,7 @@ goodbye() {
 }
 
 main() {
-    install_packages build run demo || exit 1
+    install_packages build web run demo || exit 1
     phase "packages: all there"
     build
     phase "build: $bin"

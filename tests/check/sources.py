@@ -3,7 +3,7 @@ import pathlib
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = {".git", "build", "__pycache__", "node_modules", ".pytest_cache", "corpus", "data"}
+SKIPPED = {".git", "build", "__pycache__", "node_modules", ".pytest_cache", "corpus", "data", "dist"}
 
 
 def files(top, folders, suffixes):

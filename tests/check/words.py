@@ -5,7 +5,7 @@ import re
 import sources
 
 FOLDERS = ["storage", "pipelined", "pipelines", "web", "tests", "docs", ".ci", "."]
-SUFFIXES = (".c", ".h", ".py", ".sh", ".js", ".css", ".html", ".md", ".txt", ".cmake", ".sql", ".json", "run")
+SUFFIXES = (".c", ".h", ".py", ".sh", ".js", ".mjs", ".ts", ".tsx", ".css", ".html", ".md", ".txt", ".cmake", ".sql", ".json", "run")
 THIS = "tests/check/words.py"
 
 FORBIDDEN = [

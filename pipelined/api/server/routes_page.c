@@ -2,14 +2,10 @@
  * links. */
 #include "pipelined/api/server/api_context.h"
 
-#include "pl_web.h"
+#include "pipelined/api/server/web_page.h"
 
 #include <stdio.h>
 #include <strings.h>
-
-#define PAGE_CSP                                                                                                                 \
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'none';"     \
-    " base-uri 'none'; frame-ancestors 'none'"
 
 static void get_health(struct pl_api *a, struct pl_http_request *req)
 {
@@ -71,54 +67,21 @@ static void get_ready(struct pl_api *a, struct pl_http_request *req)
 
 /* ---- the web page ---- */
 
-static const struct pl_embedded_file *find_page(const char *name)
-{
-    for (size_t i = 0; i < pl_web_files_count; i++)
-        if (pl_streq(pl_web_files[i].name, name))
-            return &pl_web_files[i];
-    return NULL;
-}
-
-/* Replies with an embedded file, or with 304 if the client's copy is current. */
-static void reply_page(struct pl_http_request *req, const char *name)
-{
-    const struct pl_embedded_file *file = find_page(name);
-    const char *known = pl_http_header(req, "If-None-Match");
-    struct pl_err err = {0};
-
-    if (!file) {
-        if (pl_web_files_count == 0)
-            pl_err_set(&err, PL_EUNAVAILABLE, "this daemon was built without its web page; the API is under /api/v1/");
-        else
-            pl_err_set(&err, PL_ENOTFOUND, "the web page has no file \"%.100s\"", name);
-        pl_http_reply_error(req, &err);
-        return;
-    }
-    pl_http_reply_header(req, "Content-Security-Policy", PAGE_CSP);
-    pl_http_reply_header(req, "Referrer-Policy", "no-referrer");
-    pl_http_reply_header(req, "Cache-Control", "no-cache");
-    pl_http_reply_header(req, "ETag", file->etag);
-    if (known && strstr(known, file->etag))
-        pl_http_reply(req, 304, NULL, NULL, 0);
-    else
-        pl_http_reply_static(req, 200, file->type, file->data, file->size);
-}
-
-static void get_index(struct pl_api *a, struct pl_http_request *req)
+static void get_place(struct pl_api *a, struct pl_http_request *req)
 {
     (void)a;
-    reply_page(req, "index.html");
+    pl_web_page_reply_index(req, 200);
 }
 
 static void get_ui(struct pl_api *a, struct pl_http_request *req)
 {
-    const char *name = pl_http_param(req, "path");
-
     (void)a;
-    reply_page(req, *name ? name : "index.html");
+    pl_web_page_reply_file(req, pl_http_param(req, "path"));
 }
 
 /* ---- login ---- */
+
+#define LOGIN_TO_MAX 2000u /* bytes of a place of the page */
 
 static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
@@ -135,15 +98,39 @@ static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t
     return 201;
 }
 
-/* Redeems a login link and redirects to the page. The redirect is relative, because a proxy may serve the
- * page below another path. */
+/* Writes the place after the login, relative to "/login": the page that `to` names if it is one of this daemon ("/runs/…"),
+ * else the start page. It is relative, because a proxy may serve the page below another path. */
+static void place_after_login(const char *to, char out[LOGIN_TO_MAX + 2])
+{
+    bool own = to && to[0] == '/' && to[1] != '/' && strlen(to) < LOGIN_TO_MAX;
+
+    for (const char *c = own ? to : ""; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f || strchr("\"<>\\^`{|}#", *c))
+            own = false;
+    snprintf(out, LOGIN_TO_MAX + 2, ".%s", own ? to : "/");
+}
+
+/* True for a request of a browser, whose user wants the page rather than JSON. */
+static bool wants_page(const struct pl_http_request *req)
+{
+    const char *accept = pl_http_header(req, "Accept");
+
+    return accept && strstr(accept, "text/html");
+}
+
+/* Without a token, the form of the page; with one, redeems a login link and redirects. A browser whose link does not count
+ * any more gets the form, too, which says so. */
 static void login(struct pl_api *a, struct pl_http_request *req)
 {
     const char *code = pl_http_query(req, "token");
-    char value[PL_LOGIN_SESSION_COOKIE_SIZE], cookie[PL_LOGIN_SESSION_COOKIE_SIZE + 128];
+    char value[PL_LOGIN_SESSION_COOKIE_SIZE], cookie[PL_LOGIN_SESSION_COOKIE_SIZE + 128], place[LOGIN_TO_MAX + 2];
     bool secure = strncasecmp(a->url, "https:", 6) == 0;
     struct pl_err err = {0};
 
+    if (!code && wants_page(req)) {
+        pl_web_page_reply_index(req, 200);
+        return;
+    }
     pl_http_reply_header(req, "Cache-Control", "no-store");
     pl_http_reply_header(req, "Referrer-Policy", "no-referrer");
     if (pl_streq(pl_http_method(req), "HEAD")) { /* a preview by HEAD must not use up the code */
@@ -151,15 +138,25 @@ static void login(struct pl_api *a, struct pl_http_request *req)
         return;
     }
     if (pl_guard_login(a->services.guard, req, code ? code : "", value, &err) < 0) {
-        pl_http_reply_error(req, &err);
+        if (wants_page(req))
+            pl_web_page_reply_index(req, 401);
+        else
+            pl_http_reply_error(req, &err);
         return;
     }
     snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
              PL_LOGIN_SESSION_DAYS * 86400, secure ? "; Secure" : "");
+    place_after_login(pl_http_query(req, "to"), place);
     pl_http_reply_header(req, "Set-Cookie", cookie);
-    pl_http_reply_header(req, "Location", "./");
+    pl_http_reply_header(req, "Location", place);
     pl_http_reply(req, 303, NULL, NULL, 0);
 }
+
+#define PLACE(pattern_)                                                                                                          \
+    {                                                                                                                            \
+        "GET", pattern_, .raw = get_place, .verb = PL_VERB_OPEN,                                                                 \
+                         .summary = "Returns the web page, which shows what the path names.", .reply = "text/html"               \
+    }
 
 static const struct pl_api_route routes[] = {
     {"GET", "/healthz", .raw = get_health, .on_loop = true, .verb = PL_VERB_OPEN,
@@ -168,12 +165,23 @@ static const struct pl_api_route routes[] = {
      .summary =
          "Returns \"ok\" while the daemon accepts work, and what is degraded: the store, the cluster; 503 when it is stopping.",
      .reply = "text/plain"},
-    {"GET", "/", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "Returns the web page.", .reply = "text/html"},
-    {"GET", "/ui", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "Returns the web page.", .reply = "text/html"},
+    PLACE("/"),
+    PLACE("/runs"),
+    PLACE("/runs/{path...}"),
+    PLACE("/jobs/{path...}"),
+    PLACE("/data"),
+    PLACE("/data/{path...}"),
+    PLACE("/diff/{path...}"),
+    PLACE("/why/{path...}"),
+    PLACE("/pipelines"),
+    PLACE("/pipelines/{path...}"),
+    PLACE("/gpus"),
     {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "Returns a file of the web page.",
      .reply = "text/html"},
     {"GET", "/login", .raw = login, .verb = PL_VERB_OPEN,
-     .summary = "Redeems a login link: sets the session cookie and redirects to the page.", .query = "token"},
+     .summary = "Redeems a login link: sets the session cookie and redirects to the page, to its place `to` if that is given. "
+                "Without a token, returns the form to browsers.",
+     .query = "token to"},
     {"POST", "/api/v1/login-links", make_login_link, .verb = PL_VERB_LIST,
      .summary = "Creates a link that logs a browser in, once, within five minutes.", .reply = "LoginLink"},
 };

@@ -16,5 +16,6 @@
  *   routes_events   event stream and event pages
  *   routes_openapi  the OpenAPI document as a route
  *   routes_page     web page, health checks, login link
- *   run_waiters     requests that wait for the end of a run */
+ *   run_waiters     requests that wait for the end of a run
+ *   web_page        files of the embedded web page */
 #pragma once

@@ -141,9 +141,18 @@ static void events_are_read_in_pages_too(void **state)
 
 /* ---- the page ---- */
 
+/* A script of the page: "ui/NAME.js", which has each encoding. */
+static const char *script_of_page(void)
+{
+    for (const struct pl_web_file *f = pl_web_files; f->name; f++)
+        if (strncmp(f->name, "ui/", 3) == 0 && strcmp(f->name + strlen(f->name) - 3, ".js") == 0)
+            return f->name;
+    return NULL;
+}
+
 static void the_page_comes_with_its_policy_and_once(void **state)
 {
-    char value[256], headers[512];
+    char value[512], headers[640];
     struct answer a;
 
     (void)state;
@@ -154,22 +163,78 @@ static void the_page_comes_with_its_policy_and_once(void **state)
     a = ask_with("GET", "/", "", "", 0);
     assert_int_equal(a.status, 200);
     assert_string_equal(answer_header(&a, "Content-Type", value), "text/html; charset=utf-8");
+    assert_string_equal(answer_header(&a, "Cache-Control", value), "no-cache");
     assert_non_null(answer_header(&a, "Content-Security-Policy", value));
-    assert_non_null(strstr(value, "default-src 'none'; script-src 'self'"));
+    assert_non_null(strstr(value, "default-src 'none'; script-src 'self'; style-src 'self';"));
+    assert_null(strstr(value, "unsafe"));
     assert_non_null(answer_header(&a, "ETag", value));
     answer_free(&a);
     snprintf(headers, sizeof headers, "If-None-Match: %s\r\n", value);
-    a = ask_with("GET", "/ui/", headers, "", 0);
+    a = ask_with("GET", "/runs", headers, "", 0);
     assert_int_equal(a.status, 304);
     assert_int_equal(a.len, 0);
     answer_free(&a);
-    a = ask_with("GET", "/ui/app.js", headers, "", 0);
+    a = ask_with("GET", "/runs/c41d7e90", headers, "", 0); /* another base: not what the client has */
     assert_int_equal(a.status, 200);
-    assert_string_equal(answer_header(&a, "Content-Type", value), "text/javascript; charset=utf-8");
     answer_free(&a);
     a = ask_with("GET", "/ui/nothing.js", "", "", 0);
     assert_int_equal(a.status, 404);
     answer_free(&a);
+}
+
+/* Addresses in the page are relative to <base>, which leads from the request's path back to where the daemon is served. */
+static void the_page_finds_its_files_from_any_depth(void **state)
+{
+    static const struct {
+        const char *path, *base;
+    } rows[] = {
+        {"/", "<base href=\"./\">"},
+        {"/runs", "<base href=\"./\">"},
+        {"/runs/", "<base href=\"./../\">"},
+        {"/runs/c41d7e90?view=graph/x", "<base href=\"./../\">"},
+        {"/data/p/r/master/-/a%2Fb/c.csv", "<base href=\"./../../../../../../\">"},
+    };
+
+    (void)state;
+    for (size_t i = 0; pl_web_files_count && i < PL_ARRAY_SIZE(rows); i++) {
+        struct answer a = ask_with("GET", rows[i].path, "", "", 0);
+
+        assert_int_equal(a.status, 200);
+        if (!strstr(a.body, rows[i].base))
+            fail_msg("%s: no %s in\n%s", rows[i].path, rows[i].base, a.body);
+        answer_free(&a);
+    }
+}
+
+static void files_of_the_page_come_in_an_encoding_that_is_accepted(void **state)
+{
+    static const struct {
+        const char *accept, *encoding; /* NULL: no such header */
+    } rows[] = {
+        {"", NULL},
+        {"Accept-Encoding: gzip, deflate, br\r\n", "br"},
+        {"Accept-Encoding: gzip\r\n", "gzip"},
+        {"Accept-Encoding: deflate, gzip;q=0.5\r\n", "gzip"},
+        {"Accept-Encoding: br;q=0, gzip;q=0.0\r\n", NULL},
+        {"Accept-Encoding: identity, brotli, x-gzip\r\n", NULL},
+        {"Accept-Encoding: BR\r\n", "br"},
+    };
+    char target[128], value[512];
+
+    (void)state;
+    snprintf(target, sizeof target, "/%s", pl_web_files_count ? script_of_page() : "");
+    for (size_t i = 0; pl_web_files_count && i < PL_ARRAY_SIZE(rows); i++) {
+        struct answer a = ask_with("GET", target, rows[i].accept, "", 0);
+        const char *encoding = answer_header(&a, "Content-Encoding", value);
+
+        assert_int_equal(a.status, 200);
+        if (!encoding != !rows[i].encoding || (encoding && strcmp(encoding, rows[i].encoding) != 0))
+            fail_msg("%s: came as %s", rows[i].accept, encoding ? encoding : "plain");
+        assert_string_equal(answer_header(&a, "Content-Type", value), "text/javascript; charset=utf-8");
+        assert_string_equal(answer_header(&a, "Cache-Control", value), "public, max-age=31536000, immutable");
+        assert_string_equal(answer_header(&a, "Vary", value), "Accept-Encoding");
+        answer_free(&a);
+    }
 }
 
 /* ---- the document ---- */
@@ -317,10 +382,16 @@ static void every_shape_in_the_document_is_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_push_is_heard_by_who_follows),          TEST(who_comes_back_hears_what_was_missed),
-        TEST(who_was_away_too_long_begins_anew),       TEST(events_are_read_in_pages_too),
-        TEST(the_page_comes_with_its_policy_and_once), TEST(every_route_is_in_the_document),
-        TEST(answers_are_as_the_document_says),        TEST(every_shape_in_the_document_is_used),
+        TEST(a_push_is_heard_by_who_follows),
+        TEST(who_comes_back_hears_what_was_missed),
+        TEST(who_was_away_too_long_begins_anew),
+        TEST(events_are_read_in_pages_too),
+        TEST(the_page_comes_with_its_policy_and_once),
+        TEST(the_page_finds_its_files_from_any_depth),
+        TEST(files_of_the_page_come_in_an_encoding_that_is_accepted),
+        TEST(every_route_is_in_the_document),
+        TEST(answers_are_as_the_document_says),
+        TEST(every_shape_in_the_document_is_used),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit pl_web
 /* The guard: who gets in, by which name, from which page, and with what. */
 #include "tests/support/fixtures/api_fixture.h"
 
 #include "pipelined/api/server/api_context.h"
+#include "pl_web.h"
 
 #define LIST "GET", "/api/v1/repos"
 
@@ -243,6 +244,63 @@ static void a_login_link_gives_a_cookie_once(void **state)
     answer_free(&a);
 }
 
+/* After the login comes the place that the browser asked for, and never one of somebody else's. */
+static void a_login_leads_to_the_place_asked_for(void **state)
+{
+    static const struct {
+        const char *to, *location;
+    } rows[] = {
+        {"%2Fruns%2Fc41d%3Fview%3Dgraph", "./runs/c41d?view=graph"},
+        {"%2Fdata%2Fp%2Fr%2Fmaster%2F-%2Fa%2520b", "./data/p/r/master/-/a%20b"},
+        {"%2F", "./"},
+        {"", "./"},
+        {"runs", "./"},
+        {"%2F%2Fevil.example%2F", "./"},
+        {"https%3A%2F%2Fevil.example", "./"},
+        {"%2F%5Cevil.example", "./"},
+        {"%2Fruns%0D%0ASet-Cookie:%20a=b", "./"},
+        {"%2Fruns%20x", "./"},
+        {"%2Fr%C3%BCn", "./"},
+    };
+    char target[256], with_to[512], value[512];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct answer a;
+
+        login_link(target);
+        snprintf(with_to, sizeof with_to, "%s&to=%s", target, rows[i].to);
+        a = ask_with("GET", with_to, "", "", 0);
+        assert_int_equal(a.status, 303);
+        assert_string_equal(answer_header(&a, "Location", value), rows[i].location);
+        answer_free(&a);
+    }
+}
+
+/* A browser gets the form, a program an error. */
+static void a_browser_without_a_good_link_gets_the_form(void **state)
+{
+    static const struct {
+        const char *target, *accept;
+        int status;
+    } rows[] = {
+        {"/login", "Accept: text/html,*/*\r\n", 200},
+        {"/login?token=0", "Accept: text/html,*/*\r\n", 401},
+        {"/login?token=0", "", 401},
+    };
+    char value[128];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct answer a = ask_with("GET", rows[i].target, rows[i].accept, "", 0);
+        bool page = *rows[i].accept && pl_web_files_count > 0;
+
+        assert_int_equal(a.status, *rows[i].accept && !page ? 503 : rows[i].status);
+        assert_string_equal(answer_header(&a, "Content-Type", value), page ? "text/html; charset=utf-8" : "application/json");
+        answer_free(&a);
+    }
+}
+
 static void a_cookie_outlives_a_restart(void **state)
 {
     char target[256], cookie[256], headers[400];
@@ -288,6 +346,8 @@ int main(void)
         TEST(a_foreign_host_is_told_which_setting_would_let_it_in),
         TEST(a_foreign_page_may_only_read),
         TEST(a_login_link_gives_a_cookie_once),
+        TEST(a_login_leads_to_the_place_asked_for),
+        TEST(a_browser_without_a_good_link_gets_the_form),
         TEST(a_cookie_outlives_a_restart),
         TEST(who_guesses_is_turned_away_and_who_knows_is_not),
     };

@@ -1,0 +1,100 @@
+// Chooses the page by the address. Pages other than the start are loaded when they are first opened.
+import { type ComponentType, Suspense, lazy } from "preact/compat";
+import { useEffect } from "preact/hooks";
+import { useBrowserLocation, useSearch } from "wouter-preact/use-browser-location";
+import { belowBase, ownPath, pathOf, placeOf, type Place, titleOf } from "./core/places";
+import { askWho, session } from "./core/session";
+import { Frame } from "./parts/frame";
+import { Skeleton } from "./parts/page";
+import { Home } from "./pages/home";
+import { Login, SignInForm } from "./pages/login";
+import { Dialog } from "./parts/dialog";
+import { NothingHere } from "./pages/gone";
+
+const page = (load: () => Promise<ComponentType<any>>) => lazy(async () => ({ default: await load() }));
+
+const Runs = page(async () => (await import("./pages/runs")).Runs);
+const Run = page(async () => (await import("./pages/run")).RunPage);
+const Job = page(async () => (await import("./pages/job")).JobPage);
+const Log = page(async () => (await import("./pages/log")).LogPage);
+const Data = page(async () => (await import("./pages/data")).Data);
+const Repo = page(async () => (await import("./pages/repo")).RepoPage);
+const Files = page(async () => (await import("./pages/files")).FilesPage);
+const Diff = page(async () => (await import("./pages/diff")).DiffPage);
+const Why = page(async () => (await import("./pages/why")).WhyPage);
+const Pipelines = page(async () => (await import("./pages/pipelines")).Pipelines);
+const Pipeline = page(async () => (await import("./pages/pipeline")).PipelinePage);
+const Gpus = page(async () => (await import("./pages/gpus")).GpusPage);
+
+function Page({ place, query }: { place: Place; query: URLSearchParams }) {
+  switch (place.page) {
+    case "home":
+    case "login":
+      return <Home query={query} />;
+    case "runs":
+      return <Runs query={query} />;
+    case "run":
+      return <Run {...place} />;
+    case "job":
+      return <Job {...place} query={query} />;
+    case "log":
+      return <Log {...place} query={query} />;
+    case "data":
+      return <Data query={query} />;
+    case "repo":
+      return <Repo {...place} />;
+    case "files":
+      return <Files project={place.project} repo={place.repo} ref_={place.ref} path={place.path} query={query} />;
+    case "diff":
+      return <Diff {...place} query={query} />;
+    case "why":
+      return <Why project={place.project} repo={place.repo} ref_={place.ref} path={place.path} />;
+    case "pipelines":
+      return <Pipelines query={query} />;
+    case "pipeline":
+      return <Pipeline {...place} query={query} />;
+    case "gpus":
+      return <Gpus />;
+    case "nothing":
+      return <NothingHere path={place.path} />;
+  }
+}
+
+export function App() {
+  const [path] = useBrowserLocation();
+  const query = new URLSearchParams(useSearch());
+  // the raw path: a decoded one could not tell "/" from "%2F" in a name
+  const place = placeOf(belowBase(location.pathname) ?? "/");
+  const here = (belowBase(location.pathname) ?? "/") + location.search;
+
+  useEffect(() => {
+    document.title = titleOf(place);
+    scrollTo(0, 0);
+    if (document.activeElement === document.body) document.querySelector<HTMLElement>("h1")?.focus();
+  }, [path]);
+
+  const now = session.value;
+  if (now.state === "asking") return <main class="page" id="main"><h1 class="visually-hidden">pipelined</h1></main>;
+  if (now.state === "unreachable") {
+    return (
+      <main class="center" id="main">
+        <h1>The daemon does not answer</h1>
+        <p class="muted">{now.error}</p>
+        <p><button type="button" class="btn" onClick={() => void askWho()}>Try again</button></p>
+      </main>
+    );
+  }
+  const signedOut = now.state === "out";
+  if (signedOut && !now.ended) {
+    const to = place.page === "login" ? ownPath(query.get("to")) : here;
+    return <main class="page" id="main"><Login to={to} linkFailed={place.page === "login" && query.has("token")} /></main>;
+  }
+  return (
+    <Frame place={place}>
+      <Suspense fallback={<Skeleton />}><Page key={pathOf(place)} place={place} query={query} /></Suspense>
+      {signedOut && (
+        <Dialog title="Your session has ended: sign in again" close={() => {}}><SignInForm to={here} /></Dialog>
+      )}
+    </Frame>
+  );
+}

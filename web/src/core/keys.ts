@@ -1,0 +1,79 @@
+// Keys that work everywhere: / find, g then a letter for a place, j k rows, Enter open, Esc close, ? the list of keys. Not while typing.
+import { signal } from "@preact/signals";
+import { type Place, pathOf } from "./places";
+import { go } from "./going";
+
+export const finding = signal(false);
+export const showingKeys = signal(false);
+const KEPT = "pipelined-keys-off";
+export const keysOn = signal(readKept());
+
+function readKept(): boolean {
+  try {
+    return localStorage.getItem(KEPT) === null;
+  } catch {
+    return true; // storage is closed to this page
+  }
+}
+
+export function turnKeys(on: boolean): void {
+  keysOn.value = on;
+  try {
+    if (on) localStorage.removeItem(KEPT);
+    else localStorage.setItem(KEPT, "1");
+  } catch {
+    // it holds until the page is closed
+  }
+}
+
+const PLACES: Record<string, Place> = {
+  h: { page: "home" },
+  r: { page: "runs" },
+  d: { page: "data" },
+  p: { page: "pipelines" },
+  g: { page: "gpus" },
+};
+
+// Keys of the page that is shown, by their letter.
+const own = new Map<string, () => void>();
+
+export function pageKeys(keys: Record<string, () => void>): () => void {
+  for (const [key, call] of Object.entries(keys)) own.set(key, call);
+  return () => {
+    for (const [key, call] of Object.entries(keys)) if (own.get(key) === call) own.delete(key);
+  };
+}
+
+function typing(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+// Moves the focus to the next or the previous row's link of the list that has it, or of the first list.
+function row(step: number): void {
+  const links = [...document.querySelectorAll<HTMLElement>("main [data-row]")];
+  if (links.length === 0) return;
+  const at = links.indexOf(document.activeElement as HTMLElement);
+  const next = at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + step));
+  links[next]!.focus();
+}
+
+let afterG = 0;
+
+function pressed(event: KeyboardEvent): void {
+  if (!keysOn.value || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
+  const place = Date.now() - afterG < 1500 ? PLACES[event.key] : undefined;
+  afterG = 0;
+  if (place) go(pathOf(place));
+  else if (event.key === "g") afterG = Date.now();
+  else if (event.key === "/") finding.value = true;
+  else if (event.key === "?") showingKeys.value = true;
+  else if (event.key === "j") row(1);
+  else if (event.key === "k") row(-1);
+  else if (own.has(event.key)) own.get(event.key)!();
+  else return;
+  event.preventDefault();
+}
+
+export function startKeys(): void {
+  document.addEventListener("keydown", pressed);
+}

@@ -1,0 +1,65 @@
+// What kind of preview a file gets, by its name and its first bytes; and the reading of them.
+import { request } from "../api/client";
+import { size } from "./format";
+
+export type Kind = "table" | "json" | "text" | "picture" | "media" | "none";
+
+export const FIRST_BYTES = 256 << 10;
+export const PICTURE_MAX = 24 << 20;
+
+const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", avif: "image/avif", bmp: "image/bmp", svg: "image/svg+xml", ico: "image/x-icon" };
+const MEDIA = new Set(["mp4", "webm", "ogg", "ogv", "mp3", "wav", "flac", "m4a", "opus"]);
+const ARCHIVES: Record<string, string> = { npz: "NPZ archive", npy: "NumPy array", zip: "ZIP archive", gz: "gzip archive", tar: "tar archive", zst: "Zstandard archive", parquet: "Parquet table", pt: "PyTorch file", pth: "PyTorch file", onnx: "ONNX model", safetensors: "safetensors file", pkl: "pickle", h5: "HDF5 file", pdf: "PDF" };
+
+export function extensionOf(path: string): string {
+  return /\.([A-Za-z0-9]{1,12})$/.exec(path)?.[1]?.toLowerCase() ?? "";
+}
+
+export function pictureType(path: string): string | undefined {
+  return PICTURES[extensionOf(path)];
+}
+
+// True if bytes are not text: a NUL, or many that are no UTF-8.
+export function isBinary(bytes: Uint8Array): boolean {
+  const some = bytes.subarray(0, 8192);
+  if (some.includes(0)) return true;
+  const text = new TextDecoder("utf-8").decode(some, { stream: true });
+  let bad = 0;
+  for (const c of text) if (c === "\ufffd") bad++;
+  return bad > some.length / 50;
+}
+
+export function kindOf(path: string, bytes: Uint8Array): Kind {
+  const extension = extensionOf(path);
+  if (PICTURES[extension]) return "picture";
+  if (MEDIA.has(extension)) return "media";
+  if (isBinary(bytes)) return "none";
+  if (extension === "csv" || extension === "tsv") return "table";
+  return extension === "json" || extension === "ipynb" ? "json" : "text";
+}
+
+export function nothingToShow(path: string, bytes: number): string {
+  return `${ARCHIVES[extensionOf(path)] ?? "Binary file"}, ${size(bytes)}: no preview`;
+}
+
+// The first bytes of a file.
+export async function firstBytes(url: string, bytes: number, signal: AbortSignal): Promise<Uint8Array> {
+  if (bytes === 0) return new Uint8Array();
+  const response = await request(url, { signal, headers: { Range: `bytes=0-${Math.min(bytes, FIRST_BYTES) - 1}` } });
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+// JSON written over lines; null if it is none. Deeper than 64 levels is not looked at.
+export function prettyJson(text: string): string | null {
+  let depth = 0;
+  for (const c of text) {
+    if (c === "{" || c === "[") depth++;
+    else if (c === "}" || c === "]") depth--;
+    if (depth > 64) return null;
+  }
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,57 @@
+// Who is signed in, and what this person may do.
+import { computed, signal } from "@preact/signals";
+import { BASE, ApiError, address, get, remove, request, whenSignedOut } from "../api/client";
+import { startEvents } from "../api/events";
+import type { WhoAmI } from "../api/schema";
+
+export type Session =
+  | { state: "asking" }
+  | { state: "in"; who: WhoAmI }
+  | { state: "out"; ended: boolean } // ended: the page was used before
+  | { state: "unreachable"; error: string };
+
+export const session = signal<Session>({ state: "asking" });
+
+export const userName = computed(() => (session.value.state === "in" ? session.value.who.name : ""));
+
+const RANK: Record<string, number> = { reader: 1, writer: 2, admin: 3 };
+
+// True if one of the person's roles over this repo (or its project, or everything) is at least `role`.
+export function may(role: "reader" | "writer" | "admin", project: string, repo?: string): boolean {
+  if (session.value.state !== "in") return false;
+  const scopes = new Set(["", project, ...(repo ? [`${project}/${repo}`] : [])]);
+  return session.value.who.roles.some((one) => scopes.has(one.scope) && (RANK[one.role] ?? 0) >= RANK[role]!);
+}
+
+// Asks who this is; begins to follow events when somebody is signed in.
+export async function askWho(): Promise<void> {
+  try {
+    const who = await get("/api/v1/whoami");
+    session.value = { state: "in", who };
+    startEvents();
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return; // whenSignedOut has said so
+    session.value = { state: "unreachable", error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+whenSignedOut(() => {
+  if (session.value.state !== "out") session.value = { state: "out", ended: session.value.state === "in" };
+});
+
+// Makes a login link with the token and follows it: the token itself is kept nowhere. Throws ApiError.
+export async function signIn(token: string, to: string): Promise<void> {
+  const response = await request(address("/api/v1/login-links"), {
+    method: "POST",
+    credentials: "omit",
+    headers: { Authorization: `Bearer ${token}`, Accept: "application/json" },
+  });
+  const { url } = (await response.json()) as { url: string };
+  const code = new URL(url).searchParams.get("token") ?? "";
+  location.assign(`${BASE}login?${new URLSearchParams({ token: code, to })}`);
+}
+
+export async function signOut(): Promise<void> {
+  await remove("/api/v1/login-sessions/{id}", { id: "current" });
+  location.assign(BASE);
+}

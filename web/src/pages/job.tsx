@@ -1,0 +1,307 @@
+// One stage of one run: what broke, whether it is one thing, and how to reproduce it; or what it did, when nothing failed.
+import { useEffect, useState } from "preact/hooks";
+import { fileAddress, get, post } from "../api/client";
+import type { Attempt, Job } from "../api/schema";
+import { type Failure, type Way, endOf, lineThatMatters, pathOfDatum, waysOf } from "../core/failures";
+import { logLine, middle, name } from "../core/foreign";
+import { counted, duration, number, short, size } from "../core/format";
+import { setQuery } from "../core/going";
+import { pageKeys } from "../core/keys";
+import { useLoad } from "../core/load";
+import { inputsOf, retryOf, waitReason } from "../core/runs";
+import { may } from "../core/session";
+import { isWaiting, datumWords, isOver, jobState } from "../core/states";
+import { DatumBar } from "../parts/bar";
+import { Confirm } from "../parts/dialog";
+import { RetryDialog } from "../parts/retry";
+import { Icon, StateWord } from "../parts/icons";
+import { Content, Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { Command, Id, Repo, Took, To, When } from "../parts/words";
+import { Gone } from "./gone";
+
+const LISTED = 1000; // attempts of each state that the daemon keeps
+const TAILS = 60; // failures whose output is read, to group them
+const AT_ONCE = 6;
+
+interface Facts {
+  job: Job;
+  failed: Attempt[];
+  others: Attempt[];
+}
+
+async function load(project: string, stage: string, run: string, signal: AbortSignal): Promise<Facts> {
+  const path = { project, stage, run };
+  const job = await get("/api/v1/jobs/{project}/{stage}/{run}", { path, signal });
+  const list = (state: string, limit: number) => get("/api/v1/jobs/{project}/{stage}/{run}/datums", { path: { project, stage, run: job.run }, query: { state, limit }, signal }).then((page) => page.datums);
+  const [failed, done, lost] = await Promise.all([list("failed", LISTED), list("success", 200), list("lost", 200)]);
+  return { job, failed, others: [...lost, ...done] };
+}
+
+// The last output of the first failures, a few at a time; the answer of an ended datum does not change.
+async function tails(job: Job, attempts: Attempt[], signal: AbortSignal): Promise<Failure[]> {
+  const last = new Map(attempts.map((attempt) => [attempt.id, attempt]));
+  const wanted = [...last.values()].slice(0, TAILS);
+  const out: Failure[] = [];
+  for (let i = 0; i < wanted.length; i += AT_ONCE) {
+    out.push(...(await Promise.all(wanted.slice(i, i + AT_ONCE).map(async (attempt): Promise<Failure> => {
+      const found = await get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path: { project: job.project, stage: job.stage, run: job.run, datum: attempt.id }, signal });
+      const tail = found.attempts[found.attempts.length - 1]?.tail ?? "";
+      return { id: attempt.id, paths: attempt.paths ?? "", reason: endOf(attempt), line: tail ? lineThatMatters(logLine2(tail)).line : "", bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), node: attempt.node ?? "" };
+    }))));
+  }
+  return out;
+}
+
+function logLine2(tail: string): string {
+  return tail.split("\n").map(logLine).join("\n");
+}
+
+function headline(job: Job): string {
+  const { total, failed, done, reused } = job.datums;
+  const stage = name(job.stage);
+  if (failed > 0 && total > 1) {
+    const rest = done + reused;
+    const kept = rest === 0 ? "none succeeded" : `the other ${number(rest)} ${rest === 1 ? "was" : "were"} kept`;
+    return `${number(failed)} of ${counted(total, "datum")} failed in ${stage}; ${kept}.`;
+  }
+  if (job.state === "failure") return `${stage} failed.`;
+  if (job.state === "unrunnable") return `${stage} did not run.`;
+  if (job.state === "killed") return `${stage} was stopped.`;
+  if (isWaiting(job)) return `${stage} waits ${waitReason(job)}.`;
+  if (!isOver(job.state)) return `${stage} is at ${number(done + reused + failed)} of ${counted(total, "datum")}.`;
+  return done === 0 ? `Nothing failed here: ${stage} reused all ${counted(total, "datum")}.` : `Nothing failed here: ${stage} ran ${counted(done, "datum")}${reused ? ` and reused ${number(reused)}` : ""}.`;
+}
+
+function Ways({ ways, chosen, job, looked }: { ways: Way[]; chosen: Way; job: Job; looked: number }) {
+  const title = ways.length === 1 ? "One way it failed" : `${number(ways.length)} ways it failed`;
+  return (
+    <Part id="ways" title={title}>
+      <ul class="rows panel pick">
+        {ways.map((way) => (
+          <li key={way.key} class={way === chosen ? "sel" : ""}>
+            <b class="count">{number(way.failures.length)}</b>
+            <div class="what">
+              <b><a class="main quiet" data-row href={pathHere(way.failures[0]!.id)} aria-current={way === chosen ? "true" : undefined}>{middle(way.line, 90)}</a></b>
+              <p><code>{name(way.kind)}</code></p>
+              {way.common.map((text) => <p class="small" key={text}>{text}</p>)}
+            </div>
+          </li>
+        ))}
+      </ul>
+      {looked < job.datums.failed && <p class="small faint after">of the first {number(looked)} that failed</p>}
+    </Part>
+  );
+}
+
+function pathHere(datum: string): string {
+  return `${location.pathname}?datum=${datum}`;
+}
+
+function DatumInputs({ job, paths }: { job: Job; paths: string }) {
+  const inputs = inputsOf(job);
+  return (
+    <>{paths.split(", ").map((one) => {
+      const at = one.indexOf("=");
+      const input = inputs.find((input_) => input_.name === one.slice(0, at));
+      const path = one.slice(at + 1);
+      const file = path.replace(/^\//, "");
+      return (
+        <div key={one}>
+          <Icon of="file" /> {input
+            ? <To place={{ page: "files", project: input.project, repo: input.repo, ref: input.commit, path: file }}><code>{middle(`${input.repo}:${path}`, 70)}</code></To>
+            : <code>{middle(one, 70)}</code>}
+          {input && file && !file.endsWith("/") && <> <a class="small" download href={fileAddress(input.project, input.repo, input.commit, file)}>download</a></>}
+        </div>
+      );
+    })}</>
+  );
+}
+
+function LastLines({ tail }: { tail: string }) {
+  const lines = tail.replace(/\n$/, "").split("\n").map(logLine);
+  const bad = lineThatMatters(lines.join("\n")).at;
+  const from = Math.max(0, lines.length - 50);
+  return (
+    <div class="panel log" tabIndex={0} role="region" aria-label="The last lines that it printed">
+      {lines.slice(from).map((line, i) => <div class={from + i === bad ? "bad" : ""}><span class="n" aria-hidden="true">{from + i + 1}</span>{line || " "}</div>)}
+    </div>
+  );
+}
+
+function Attempts({ attempts }: { attempts: Attempt[] }) {
+  return (
+    <Part id="attempts" title="Attempts">
+      <div class="panel scroll" tabIndex={0} role="group" aria-label="Attempts">
+        <table class="list" aria-label="Attempts">
+          <thead><tr><th>Attempt</th><th>How it ended</th><th>Node</th><th class="num">Computed</th><th class="num">Most memory</th><th class="num">When</th></tr></thead>
+          <tbody>{attempts.map((attempt) => {
+            const ms = attempt.ms as { compute?: number } | null;
+            const usage = attempt.rusage as { max_rss_kb?: number } | null;
+            return (
+              <tr key={`${attempt.attempt} ${attempt.fence}`}>
+                <td>{attempt.attempt}</td>
+                <td><Icon of={attempt.state === "success" ? "done" : attempt.state === "lost" ? "not" : "failed"} class={`state ${attempt.state === "success" ? "done" : attempt.state === "lost" ? "not" : "failed"}`} /> {name(endOf(attempt))}</td>
+                <td>{name(attempt.pod ?? attempt.node ?? "–")}</td>
+                <td class="num">{ms?.compute !== undefined ? duration(ms.compute) : "–"}</td>
+                <td class="num">{usage?.max_rss_kb ? size(usage.max_rss_kb * 1024) : "–"}</td>
+                <td class="num"><When us={attempt.finished_us} /></td>
+              </tr>
+            );
+          })}</tbody>
+        </table>
+      </div>
+    </Part>
+  );
+}
+
+function OneDatum({ job, id, way }: { job: Job; id: string; way: Way | undefined }) {
+  const path = { project: job.project, stage: job.stage, run: job.run, datum: id };
+  const loaded = useLoad(`datum ${job.stage} ${job.run} ${id}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path, signal }));
+  const tryLine = loaded.data?.try ?? "";
+  useEffect(() => pageKeys({ c: () => void navigator.clipboard?.writeText(tryLine) }), [tryLine]);
+  return (
+    <Content of={loaded} rows={8}>{(found) => {
+      const last = found.attempts[found.attempts.length - 1];
+      if (!last) return <p class="panel empty">No attempt at this datum is kept.</p>;
+      const tail = last.tail ?? "";
+      const matters = last.state === "success" ? null : tail ? lineThatMatters(logLine2(tail)).line : endOf(last);
+      const ms = last.ms as { fetch?: number; compute?: number } | null;
+      return (
+        <div>
+          {matters && (
+            <section aria-labelledby="h-line">
+              <div class="bar-head"><h2 id="h-line">The line that matters</h2><span class="right"><span class="chip fail">{middle(endOf(last), 60)}</span></span></div>
+              <p class="that">{name(matters)}</p>
+            </section>)}
+          <div class="facts">
+            {way && way.failures.length > 1 && (
+              <div><h3>What the {number(way.failures.length)} have in common</h3>
+                <ul class="muted">{way.common.length ? way.common.map((text) => <li key={text}>{text}</li>) : <li>the message, nothing else that is known here</li>}</ul></div>)}
+            <div><h3>This datum</h3>
+              <dl class="kv">
+                <dt>Input</dt><dd><DatumInputs job={job} paths={last.paths ?? ""} /></dd>
+                <dt>Id</dt><dd><span class="id" title={found.id}>{found.id.slice(0, 12)}</span></dd>
+                <dt>Time</dt><dd>fetched in {duration(ms?.fetch ?? 0)}, computed {duration(ms?.compute ?? 0)}</dd>
+              </dl></div>
+          </div>
+          <section class="first" aria-labelledby="h-try"><div class="bar-head"><h2 id="h-try">Try it here</h2></div><Command text={tryLine} /></section>
+          <section aria-labelledby="h-out">
+            <div class="bar-head"><h2 id="h-out">What it printed</h2><span class="faint">{tail ? "last lines" : ""}, attempt {last.attempt}</span>
+              <span class="right"><To place={{ page: "log", project: job.project, stage: job.stage, run: job.run }} query={{ datum: found.id }}>whole log</To></span></div>
+            {tail ? <LastLines tail={tail} /> : <p class="panel empty">It printed nothing{last.state === "success" ? ", or its lines are in the whole log" : ""}.</p>}
+          </section>
+          <Attempts attempts={found.attempts} />
+        </div>
+      );
+    }}</Content>
+  );
+}
+
+function DatumList({ title, list, chosen }: { title: string; list: { id: string; text: string; bytes: number }[]; chosen: string }) {
+  const [all, setAll] = useState(false);
+  const shown = all ? list : list.slice(0, 12);
+  return (
+    <Part id="datums" title={title}>
+      <div class="panel"><ul class="tree">
+        {shown.map((one) => (
+          <li key={one.id}><a href={pathHere(one.id)} aria-current={one.id === chosen ? "true" : undefined}><Icon of="file" /><code>{middle(one.text, 30)}</code><span class="num">{size(one.bytes)}</span></a></li>
+        ))}
+      </ul>
+        {shown.length < list.length && <p class="pad"><button type="button" class="btn small" onClick={() => setAll(true)}>{number(list.length - shown.length)} more</button></p>}
+      </div>
+    </Part>
+  );
+}
+
+function Failed({ facts, wanted }: { facts: Facts; wanted: string }) {
+  const { job, failed } = facts;
+  const loaded = useLoad(`tails ${job.stage} ${job.run} ${failed.length}`, (signal) => tails(job, failed, signal));
+  return (
+    <Content of={loaded} rows={8}>{(failures) => {
+      const ways = waysOf(failures);
+      if (ways.length === 0) return null;
+      const chosen = ways.find((way) => way.failures.some((one) => one.id.startsWith(wanted || "-"))) ?? ways[0]!;
+      const datum = chosen.failures.find((one) => wanted && one.id.startsWith(wanted)) ?? chosen.failures[0]!;
+      return <FailedView job={job} ways={ways} chosen={chosen} datum={datum} looked={failures.length} />;
+    }}</Content>
+  );
+}
+
+function FailedView({ job, ways, chosen, datum, looked }: { job: Job; ways: Way[]; chosen: Way; datum: Failure; looked: number }) {
+  const all = ways.flatMap((way) => way.failures);
+  const step = (by: number) => {
+    const next = all[all.findIndex((one) => one.id === datum.id) + by];
+    if (next) setQuery({ datum: next.id });
+  };
+  useEffect(() => pageKeys({ n: () => step(1), p: () => step(-1) }), [datum.id, all.length]);
+  return (
+    <div class="failing">
+      <div>
+        <Ways ways={ways} chosen={chosen} job={job} looked={looked} />
+        <DatumList title={counted(chosen.failures.length, "datum")} chosen={datum.id} list={chosen.failures.map((one) => ({ id: one.id, text: pathOfDatum(one.paths).split("/").pop() || one.paths, bytes: one.bytes }))} />
+      </div>
+      <OneDatum key={datum.id} job={job} id={datum.id} way={chosen} />
+    </div>
+  );
+}
+
+function Whole({ facts, wanted }: { facts: Facts; wanted: string }) {
+  const { job, others } = facts;
+  const list = [...new Map(others.map((attempt) => [attempt.id, attempt])).values()];
+  const chosen = list.find((one) => wanted && one.id.startsWith(wanted)) ?? list[0];
+  const over = isOver(job.state);
+  return (
+    <>
+      <div class="panel pad"><DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} /><p class="small muted after">{datumWords(job.datums, over)}</p></div>
+      {chosen && (
+        <section class="failing">
+          <DatumList title="Datums that ran" chosen={chosen.id} list={list.map((one) => ({ id: one.id, text: one.paths ?? one.id, bytes: Number((one.bytes as { in?: number } | null)?.in ?? 0) }))} />
+          <OneDatum key={chosen.id} job={job} id={chosen.id} way={undefined} />
+        </section>)}
+    </>
+  );
+}
+
+function Actions({ job }: { job: Job }) {
+  const [asked, ask] = useState<"retry" | "stop" | null>(null);
+  const log = <To class="btn" place={{ page: "log", project: job.project, stage: job.stage, run: job.run }}>Log of {name(job.stage)}</To>;
+  if (!may("writer", job.project, job.stage)) return log;
+  const over = isOver(job.state);
+  const retry = over ? retryOf(job.run, [job]) : null;
+  return (
+    <>
+      {retry && <button type="button" class="btn main" onClick={() => ask("retry")}><Icon of="again" />{retry.text}</button>}
+      {!over && <button type="button" class="btn" onClick={() => ask("stop")}><Icon of="stop" />Stop {name(job.stage)}</button>}
+      {log}
+      {asked === "retry" && retry && <RetryDialog retry={retry} run={job.run} close={() => ask(null)} />}
+      {asked === "stop" && (
+        <Confirm title={`Stop ${name(job.stage)} of run ${short(job.run)}?`} doIt="Stop it" leave="Keep it running" close={() => ask(null)}
+          act={async () => void (await post("/api/v1/jobs/{project}/{stage}/{run}/stop", { project: job.project, stage: job.stage, run: job.run }))}>
+          <p>Datums that are done are kept and not done again; what reads {name(job.stage)} does not run.</p><Command text={`pipelinectl stop job ${job.stage}@${short(job.run)}`} />
+        </Confirm>)}
+    </>
+  );
+}
+
+export function JobPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
+  const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
+    (event) => event.type === "job" && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
+  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
+  const { job, failed } = loaded.data;
+  const wanted = query.get("datum") ?? "";
+  const others = loaded.data.others.some((one) => wanted && one.id.startsWith(wanted));
+  return (
+    <>
+      <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <span>{name(job.pipeline)}</span>, <Id of={job.run} place={{ page: "run", run: job.run }} />, <span>{name(job.stage)}</span>]}</Crumbs>
+      <Head title={headline(job)} acts={<Actions job={job} />}
+        lead={[
+          <StateWord of={jobState(job)} />,
+          job.reason && !isWaiting(job) ? name(job.reason) : null,
+          job.started_us ? <Took from={job.started_us} to={job.finished_us} /> : null,
+          <>writes <Repo project={job.project} repo={job.stage} branch={job.output || undefined} /></>,
+          job.warnings[0] ? name(job.warnings[0]) : null,
+        ]} />
+      {failed.length > 0 && !others ? <Failed facts={loaded.data} wanted={wanted} /> : <Whole facts={loaded.data} wanted={wanted} />}
+    </>
+  );
+}

@@ -1,0 +1,114 @@
+// One pipeline: its graph, its stages, its spec as written and with the defaults; run it, stop it, start it.
+import { useState } from "preact/hooks";
+import { get, post } from "../api/client";
+import type { Job, Pipeline, Repo } from "../api/schema";
+import { name } from "../core/foreign";
+import { counted, short } from "../core/format";
+import { go } from "../core/going";
+import { useLoad } from "../core/load";
+import { newestJobs } from "../core/needs";
+import { pathOf } from "../core/places";
+import { prettyJson } from "../core/preview";
+import { stagesInOrder } from "../core/runs";
+import { may } from "../core/session";
+import { Confirm } from "../parts/dialog";
+import { Graph, type GraphState, StageList } from "../parts/graph";
+import { Icon } from "../parts/icons";
+import { Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { TextLines } from "../parts/preview";
+import { Age, Command, To } from "../parts/words";
+import { Gone } from "./gone";
+
+interface Facts {
+  pipeline: Pipeline;
+  jobs: Job[];
+  repos: Repo[];
+}
+
+async function load(project: string, pipeline: string, signal: AbortSignal): Promise<Facts> {
+  const [found, jobs, repos] = await Promise.all([
+    get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline }, signal }),
+    get("/api/v1/jobs", { query: { limit: 2000 }, signal }),
+    get("/api/v1/repos", { query: { limit: 10000 }, signal }),
+  ]);
+  return { pipeline: found, jobs: jobs.jobs, repos: repos.repos };
+}
+
+function Actions({ pipeline }: { pipeline: Pipeline }) {
+  const [asked, ask] = useState<"run" | "stop" | null>(null);
+  const [force, setForce] = useState(false);
+  const path = { project: pipeline.project, pipeline: pipeline.name };
+  const label = pipeline.project === "default" ? pipeline.name : `${pipeline.project}/${pipeline.name}`;
+  if (!may("writer", pipeline.project)) return null;
+  const stopped = pipeline.state === "stopped";
+  const start = async () => {
+    const started = await post("/api/v1/pipelines/{project}/{pipeline}/start", path);
+    if (started.run) go(pathOf({ page: "run", run: started.run }));
+  };
+  return (
+    <>
+      {!stopped && <button type="button" class="btn main" onClick={() => ask("run")}><Icon of="again" />Run…</button>}
+      {stopped ? <button type="button" class="btn main" onClick={() => void start()}>Start</button> : <button type="button" class="btn" onClick={() => ask("stop")}><Icon of="stop" />Stop</button>}
+      {asked === "run" && (
+        <Confirm title={`Run ${name(pipeline.name)} now?`} doIt="Run it" leave="Leave it" close={() => ask(null)}
+          act={async () => { const made = await post("/api/v1/pipelines/{project}/{pipeline}/run", path, { force }); go(pathOf({ page: "run", run: made.run })); }}>
+          <p>Its {counted(pipeline.stages.length, "stage")} look at what their inputs have now. What was computed before from the same is reused.</p>
+          <label class="check"><input type="checkbox" checked={force} onChange={(event) => setForce(event.currentTarget.checked)} />Compute every datum again</label>
+          <Command text={`pipelinectl run pipeline ${label}${force ? " --force" : ""}`} />
+        </Confirm>)}
+      {asked === "stop" && (
+        <Confirm title={`Stop ${name(pipeline.name)}?`} doIt="Stop it" leave="Keep it going" close={() => ask(null)} act={async () => void (await post("/api/v1/pipelines/{project}/{pipeline}/stop", path))}>
+          <p>Its running jobs end now, and new data sets off nothing until it is started. It keeps its version and its outputs.</p><Command text={`pipelinectl stop pipeline ${label}`} />
+        </Confirm>)}
+    </>
+  );
+}
+
+export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
+  const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => load(project, title, signal), (event) => ["pipeline", "job", "commit"].includes(event.type));
+  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`pipeline ${name(title)} in ${name(project)}`} /> : <Skeleton rows={8} />;
+  const { pipeline, jobs, repos } = loaded.data;
+  const newest = newestJobs(jobs);
+  const byName = new Map(repos.map((repo) => [`${repo.project}/${repo.name}`, repo]));
+  const state: GraphState = { job: (p, stage) => newest.get(`${p}/${stage}`), repo: (p, repo) => byName.get(`${p}/${repo}`) };
+  const view = query.get("view") ?? "";
+  const origin = pipeline.origin;
+  // a spec on one line, as a program writes it, is shown over lines
+  const written = pipeline.spec && !pipeline.spec.trim().includes("\n") ? (prettyJson(pipeline.spec) ?? pipeline.spec) : (pipeline.spec ?? "");
+  const effective = JSON.stringify(stagesInOrder(pipeline).map((stage) => stage.spec ?? { name: stage.name }), null, 2);
+  return (
+    <>
+      <Crumbs>{[<To place={{ page: "pipelines" }}>Pipelines</To>, <span>{project}</span>, <span>{name(pipeline.name)}</span>]}</Crumbs>
+      <Head title={pipeline.state === "stopped" ? `${name(pipeline.name)} is stopped at version ${pipeline.version}.` : `${name(pipeline.name)} runs version ${pipeline.version} of ${counted(pipeline.stages.length, "stage")}.`}
+        lead={[<>changed <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null]} acts={<Actions pipeline={pipeline} />} />
+      <Part id="graph" title="What feeds what">
+        <div class="panel graph"><Graph pipeline={pipeline} state={state} /><div class="graph-list"><StageList pipeline={pipeline} state={state} /></div></div>
+      </Part>
+      <div class="cols">
+        <Part id="spec" title="Spec" beside={<span class="tabs">
+          <To place={{ page: "pipeline", project, pipeline: title }} class={view ? "" : "on"}>as written</To>
+          <To place={{ page: "pipeline", project, pipeline: title }} query={{ view: "effective" }} class={view === "effective" ? "on" : ""}>with defaults</To></span>}>
+          <TextLines of={view === "effective" ? effective : written} whole />
+        </Part>
+        <aside aria-label="About this pipeline">
+          {origin && (
+            <Part id="origin" title="Where the spec came from">
+              <div class="panel pad stack"><p><b>{name(origin.message)}</b></p><dl class="kv"><dt>Source</dt><dd>{name(origin.source)}</dd><dt>File</dt><dd><code>{name(origin.path)}</code></dd><dt>Commit</dt><dd><span class="id" title={origin.commit}>{short(origin.commit)}</span> on {name(origin.branch)}</dd><dt>Author</dt><dd>{name(origin.author)}</dd></dl></div>
+            </Part>)}
+          <Part id="stages" title="Stages">
+            <ul class="rows panel">{stagesInOrder(pipeline).map((stage) => {
+              const spec = (stage.spec ?? {}) as { description?: string; image?: string; run?: string[]; script?: string };
+              const git = (stage.git as { head?: string } | null | undefined)?.head;
+              return (
+                <li key={stage.name}><Icon of="stage" /><div class="what"><b><To class="quiet" place={{ page: "repo", project, repo: stage.name }}>{name(stage.name)}</To></b>{stage.gpu && <> <span class="chip gpu">GPU</span></>}
+                  <p class="small">reads {stage.inputs.map(name).join(", ") || "nothing"}</p>
+                  <p class="small cut">{spec.image ? `${name(spec.image)} ` : ""}<code>{name((spec.run ?? []).join(" ").slice(0, 80) || (spec.script ?? "").slice(0, 80))}</code></p>
+                  {stage.code && <p class="small">code <span class="id" title={stage.code}>{short(stage.code)}</span>{git ? <> · git <span class="id" title={git}>{short(git)}</span></> : null}</p>}</div></li>
+              );
+            })}</ul>
+          </Part>
+        </aside>
+      </div>
+    </>
+  );
+}

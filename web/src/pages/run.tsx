@@ -1,0 +1,269 @@
+// One run: what set it off, what it did and why, when it is done; stop, rerun, retry.
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, post } from "../api/client";
+import type { Commit, Job, Pipeline, Run } from "../api/schema";
+import { type WhyRan, countDiff, whyRan } from "../core/changes";
+import { name } from "../core/foreign";
+import { counted, duration, number, percent, short, size } from "../core/format";
+import { go } from "../core/going";
+import { useLoad } from "../core/load";
+import { lastLineOf, metricWords } from "../core/metrics";
+import { now } from "../core/now";
+import { pathOf } from "../core/places";
+import { type Change, causeOf, changeWords, pushedRepo, retryOf, sumDatums, waitReason, withJobs } from "../core/runs";
+import { may } from "../core/session";
+import { isWaiting, datumWords, isOver, jobState, runState, stateOf } from "../core/states";
+import { DatumBar } from "../parts/bar";
+import { Confirm } from "../parts/dialog";
+import { RetryDialog } from "../parts/retry";
+import { Icon, StateWord } from "../parts/icons";
+import { Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { Timeline } from "../parts/timeline";
+import { Command, Id, Repo, Took, To, When } from "../parts/words";
+import { Gone } from "./gone";
+
+interface Facts {
+  run: Run;
+  pipelines: Pipeline[];
+}
+
+async function load(run: string, signal: AbortSignal): Promise<Facts> {
+  const [found, pipelines] = await Promise.all([
+    get("/api/v1/runs/{run}", { path: { run }, signal }),
+    get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
+  ]);
+  return { run: found, pipelines: pipelines.pipelines };
+}
+
+// How far it has come, as the second half of the headline.
+export function progressOf(run: Run, jobs: Job[]): string {
+  const failed = jobs.find((job) => job.state === "failure");
+  if (failed) return `${name(failed.stage)} failed`;
+  const partly = jobs.filter((job) => job.state === "success" && job.datums.failed > 0);
+  if (isOver(run.state)) {
+    if (run.superseded_by) return `a newer run took its place`;
+    if (run.state === "killed") return "it was stopped";
+    if (run.state === "unrunnable") return "it could not run";
+    if (partly.length) return `${counted(partly[0]!.datums.failed, "datum")} failed in ${name(partly[0]!.stage)}`;
+    if (jobs.length === 0) return "no stage had to run";
+    return sumDatums(jobs).done === 0 ? "nothing had to be computed again" : jobs.length === 1 ? "its stage is done" : `all ${number(jobs.length)} stages are done`;
+  }
+  const working = jobs.find((job) => !isOver(job.state) && !isWaiting(job));
+  if (working) {
+    const { done, reused, failed: bad, total } = working.datums;
+    return total > 1 ? `${name(working.stage)} is at ${number(done + reused + bad)} of ${counted(total, "datum")}` : `${name(working.stage)} is ${stateOf(working.state).word.toLowerCase()}`;
+  }
+  const waiting = jobs.find((job) => isWaiting(job) && !/for stage /.test(job.reason)) ?? jobs.find(isWaiting);
+  return waiting ? `${name(waiting.stage)} waits ${waitReason(waiting)}` : "about to begin";
+}
+
+function WhyCell({ job }: { job: Job }) {
+  const why = useLoad<WhyRan | null>(`why ${job.project}/${job.stage}/${job.run}`, (signal) => whyRan(job, signal));
+  if (why.loading) return <span class="faint">…</span>;
+  const found = why.data;
+  if (!found) return <span class="faint">–</span>;
+  if (found.first) return <>its first output</>;
+  const parts: JSX.Element[] = found.inputs.map((input) => (
+    <>{input.from
+      ? <To place={{ page: "diff", project: input.project, repo: input.repo, from: input.from, to: input.to }}>{name(input.repo)}</To>
+      : name(input.repo)} changed{input.change ? `: ${changeWords(input.change)}` : ""}</>
+  ));
+  if (found.code) parts.unshift(<>code changed</>);
+  if (parts.length === 0) return <>asked for: nothing had changed</>;
+  return <>{parts.map((part, i) => <>{i > 0 ? "; " : ""}{part}</>)}</>;
+}
+
+function DatumCell({ job }: { job: Job }) {
+  if (isWaiting(job) && job.datums.done + job.datums.reused === 0) return <span class="muted">{waitReason(job)}</span>;
+  if (job.state === "unrunnable" || (job.state === "failure" && job.datums.total === 0)) return <span class="muted">{name(job.reason)}</span>;
+  const over = isOver(job.state);
+  const line = over ? "" : metricWords(lastLineOf(job));
+  const failed = job.datums.failed > 0;
+  return (
+    <>
+      <DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} />
+      <small>{datumWords(job.datums, over)}{!over && failed ? ` · ${number(job.datums.failed)} failed` : ""}{line ? ` · ${line}` : ""}</small>
+    </>
+  );
+}
+
+function StageRow({ job }: { job: Job }) {
+  const state = jobState(job);
+  return (
+    <tr>
+      <td><To class="main" row place={{ page: "job", project: job.project, stage: job.stage, run: job.run }}>{name(job.stage)}</To>
+        {job.device === "gpu" && <> <span class="chip gpu">GPU</span></>}</td>
+      <td><StateWord of={state} /></td>
+      <td><DatumCell job={job} /><small class="narrow"><WhyCell job={job} /></small></td>
+      <td class="p2 muted"><WhyCell job={job} /></td>
+      <td class="num p2">{job.started_us ? <Took from={job.started_us} to={job.finished_us} /> : null}</td>
+      <td class="num p3">{job.output ? <To class="quiet" place={{ page: "files", project: job.project, repo: job.stage, ref: job.output, path: "" }}>{size(bytesOf(job, "out"))}</To> : <span class="faint">–</span>}</td>
+    </tr>
+  );
+}
+
+function bytesOf(job: Job, which: string): number {
+  return Number((job.bytes as Record<string, number>)[which] ?? 0);
+}
+
+function Cause({ run, commit, change }: { run: Run; commit: Commit | null | undefined; change: Change | null | undefined }) {
+  const repo = pushedRepo(run);
+  return (
+    <Part id="cause" title="What set it off">
+      <div class="panel pad stack">
+        {repo ? (
+          <>
+            <p>{commit?.author ? <><b>{name(commit.author)}</b> pushed to </> : "A push to "}<Repo project={repo.project} repo={repo.repo} branch={repo.branch} /> at <When us={run.created_us} /></p>
+            <p class="muted">{run.message ? `“${name(run.message)}”` : "without a message"}{change ? ` · ${changeWords(change)}` : ""}</p>
+            <p class="acts">
+              {commit?.parent && <To class="btn small" place={{ page: "diff", project: repo.project, repo: repo.repo, from: commit.parent, to: run.id }}>See the diff</To>}
+              <To class="btn small" place={{ page: "files", project: repo.project, repo: repo.repo, ref: run.id, path: "" }}>Browse the commit</To>
+            </p>
+          </>
+        ) : <p>{causeOf(run)}, at <When us={run.created_us} /></p>}
+      </div>
+    </Part>
+  );
+}
+
+function notes(jobs: Job[]): { shape: "part" | "waiting"; text: string }[] {
+  const out: { shape: "part" | "waiting"; text: string }[] = [];
+  for (const job of jobs) {
+    if (job.state === "success" && job.datums.failed > 0) out.push({ shape: "part", text: `${name(job.stage)} leaves failed datums out, so the run goes on without ${number(job.datums.failed)} of them.` });
+    for (const warning of job.warnings) out.push({ shape: "waiting", text: `${name(job.stage)}: ${name(warning)}` });
+  }
+  return out;
+}
+
+const figureOf = (job: Job, key: string) => Number((job.ms as Record<string, number>)[key] ?? 0);
+
+function TimeTable({ jobs }: { jobs: Job[] }) {
+  const some = jobs.filter((job) => job.started_us && job.datums.done + job.datums.failed > 0);
+  if (some.length === 0) return null;
+  const gpu = some.some((job) => job.gpu);
+  return (
+    <div class="panel scroll" tabIndex={0} role="group" aria-label="Times of each stage">
+      <table class="list" aria-label="Times of each stage">
+        <thead><tr><th>Stage</th><th class="num">Workers waited</th><th class="num">Fetched</th><th class="num">Computed</th><th class="num">Uploaded</th><th class="num">Most memory</th>{gpu && <th>GPU</th>}</tr></thead>
+        <tbody>{some.map((job) => (
+          <tr key={job.stage}>
+            <td>{name(job.stage)}</td>
+            {["wait", "fetch", "compute", "upload"].map((key) => <td class="num" key={key}>{duration(figureOf(job, key))}</td>)}
+            <td class="num">{job.mem_peak ? size(job.mem_peak) : "–"}</td>
+            {gpu && <td>{job.gpu ? `held ${duration(job.gpu.held_ms)}, waited for data ${duration(job.gpu.waiting_ms)}, ${job.gpu.measured_ms ? `busy ${percent(job.gpu.used_ms ?? 0, job.gpu.measured_ms)}` : "use not measured"}` : "–"}</td>}
+          </tr>
+        ))}</tbody>
+      </table>
+    </div>
+  );
+}
+
+type Asked = "stop" | "rerun" | "retry" | null;
+
+function Actions({ run, jobs }: { run: Run; jobs: Job[] }) {
+  const [asked, ask] = useState<Asked>(null);
+  const allowed = jobs.length > 0 && jobs.every((job) => may("writer", job.project, job.stage));
+  if (!allowed) return null;
+  const over = isOver(run.state);
+  const retry = over ? retryOf(run.id, jobs) : null;
+  const left = jobs.filter((job) => !isOver(job.state)).length;
+  const again = async () => {
+    const made = await post("/api/v1/runs/{run}/rerun", { run: run.id }, {});
+    go(pathOf({ page: "run", run: made.run }));
+  };
+  const id = short(run.id);
+  return (
+    <>
+      {retry && <button type="button" class="btn" onClick={() => ask("retry")}><Icon of="again" />{retry.text}</button>}
+      {over && <button type="button" class="btn" onClick={() => ask("rerun")}>Rerun…</button>}
+      {!over && <button type="button" class="btn" onClick={() => ask("stop")}><Icon of="stop" />Stop</button>}
+      {asked === "stop" && (
+        <Confirm title={`Stop run ${id}?`} doIt="Stop run" leave="Keep it running" close={() => ask(null)} act={async () => void (await post("/api/v1/runs/{run}/stop", { run: run.id }))}>
+          <p>{counted(left, "stage")} {left === 1 ? "ends" : "end"} now. What is done is kept and not done again.</p><Command text={`pipelinectl stop run ${id}`} />
+        </Confirm>)}
+      {asked === "retry" && retry && <RetryDialog retry={retry} run={run.id} close={() => ask(null)} />}
+      {asked === "rerun" && (
+        <Confirm title={`Run ${counted(jobs.length, "stage")} of run ${id} again?`} doIt="Rerun" leave="Leave it" close={() => ask(null)} act={again}>
+          <p>A new run computes every datum again over the commits that this run read. Its results replace the present ones when they differ.</p><Command text={`pipelinectl rerun ${id}`} />
+        </Confirm>)}
+    </>
+  );
+}
+
+const BEHIND = 3; // runs that a guess needs
+const LOOKED_AT = 5;
+
+// How long is left, by the newest successful runs of the same stages; null if there are too few.
+async function guess(run: Run, jobs: Job[], signal: AbortSignal): Promise<{ ms: number; runs: number } | null> {
+  const [runs, all] = await Promise.all([
+    get("/api/v1/runs", { query: { limit: 200, state: "success" }, signal }),
+    get("/api/v1/jobs", { query: { limit: 2000, state: "success" }, signal }),
+  ]);
+  const stages = jobs.map((job) => job.stage).sort().join();
+  const alike = withJobs(runs.runs, all.jobs, []).filter((row) => row.run.id !== run.id && row.jobs.map((job) => job.stage).sort().join() === stages && sumDatums(row.jobs).done > 0);
+  const took = alike.slice(0, LOOKED_AT).map((row) => ((row.run.finished_us ?? 0) - row.run.created_us) / 1000).sort((a, b) => a - b);
+  return took.length < BEHIND ? null : { ms: took[Math.floor(took.length / 2)]!, runs: took.length };
+}
+
+function Left({ run, jobs }: { run: Run; jobs: Job[] }) {
+  const guessed = useLoad(`guess ${run.id}`, (signal) => guess(run, jobs, signal));
+  if (!guessed.data) return null;
+  const left = guessed.data.ms - (now.value - run.created_us / 1000);
+  return <>{left > 0 ? `about ${duration(left)} left` : `longer than usual (${duration(guessed.data.ms)})`}, by the last {guessed.data.runs} runs</>;
+}
+
+function Found({ facts }: { facts: Facts }) {
+  const { run } = facts;
+  const [row] = withJobs([run], run.jobs ?? [], facts.pipelines);
+  const jobs = row!.jobs;
+  const repo = pushedRepo(run);
+  const cause = useLoad(`cause ${run.id} ${repo?.repo ?? ""}`, async (signal) => {
+    if (!repo) return null;
+    const commit = await get("/api/v1/repos/{project}/{repo}/commits/{ref}", { path: { project: repo.project, repo: repo.repo, ref: run.id }, signal }).catch(() => null);
+    return { commit, change: commit?.parent ? await countDiff(repo.project, repo.repo, commit.parent, run.id, signal) : commit ? { added: commit.files, modified: 0, deleted: 0, more: false } : null };
+  });
+  const over = isOver(run.state);
+  const done = jobs.filter((job) => isOver(job.state)).length;
+  const toKnow = notes(jobs);
+  return (
+    <>
+      <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, row!.pipelines.length ? <span>{row!.pipelines.map(name).join(", ")}</span> : null, <Id of={run.id} />]}</Crumbs>
+      <Head title={`${causeOf(run, cause.data?.commit, cause.data?.change)}; ${progressOf(run, jobs)}.`} acts={<Actions run={run} jobs={jobs} />}
+        lead={[
+          <><StateWord of={runState(run, jobs)} />{over ? <> in <Took from={run.created_us} to={run.finished_us} /></> : <> for {duration(now.value - run.created_us / 1000)}</>}</>,
+          over ? null : <Left run={run} jobs={jobs} />,
+          over ? <>began <When us={run.created_us} /></> : `${done} of ${counted(jobs.length, "stage")} done`,
+          run.superseded_by ? <>see <Id of={run.superseded_by} place={{ page: "run", run: run.superseded_by }} /></> : null,
+        ]} />
+      <div class="cols">
+        <div>
+          <Part id="stages" title="What ran, and why">
+            {jobs.length === 0 ? <p class="panel empty">This run set off no job.</p> : (
+              <div class="panel">
+                <table class="list stages" aria-label="Stages of the run">
+                  <thead><tr><th>Stage</th><th>State</th><th>Datums</th><th class="p2">Why it ran</th><th class="num p2">Took</th><th class="num p3">Wrote</th></tr></thead>
+                  <tbody>{jobs.map((job) => <StageRow key={job.stage} job={job} />)}</tbody>
+                </table>
+              </div>)}
+          </Part>
+          {jobs.some((job) => job.started_us) && (
+            <Part id="time" title="Where the time goes"><Timeline run={run} jobs={jobs} /><div class="after"><TimeTable jobs={jobs} /></div></Part>)}
+        </div>
+        <aside aria-label="About this run">
+          <Cause run={run} commit={cause.data?.commit} change={cause.data?.change} />
+          {toKnow.length > 0 && (
+            <Part id="know" title="To know"><ul class="panel pad words stack">{toKnow.map((note) => <li key={note.text}><Icon of={note.shape} class={`state ${note.shape}`} />{note.text}</li>)}</ul></Part>)}
+        </aside>
+      </div>
+    </>
+  );
+}
+
+export function RunPage({ run }: { run: string }) {
+  const loaded = useLoad(`run ${run}`, (signal) => load(run, signal), (event) => (event.type === "run" || event.type === "job") && String(event.data["run"] ?? event.data["id"] ?? "").startsWith(run.slice(0, 32)));
+  if (loaded.data) return <Found facts={loaded.data} />;
+  if (loaded.error) return <Gone error={loaded.error} retry={loaded.reload} what={`run ${name(run)}`} />;
+  return <Skeleton rows={8} />;
+}
+

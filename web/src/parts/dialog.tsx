@@ -1,0 +1,55 @@
+// Dialogs: what will happen and what stays; the focus is on what does no harm.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ErrorNote } from "./page";
+
+export function Dialog({ title, close, children, wide = false }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
+  const place = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = place.current!;
+    const before = document.activeElement as HTMLElement | null;
+    if (!dialog.open) dialog.showModal();
+    return () => {
+      dialog.close();
+      before?.focus?.();
+    };
+  }, []);
+  return (
+    <dialog ref={place} class={wide ? "wide" : ""} aria-labelledby="dialog-title" onCancel={(event) => (event.preventDefault(), close())}
+      onClick={(event) => event.target === place.current && close()}>
+      <div class="dialog">
+        <h2 id="dialog-title">{title}</h2>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+// Asks before something is done; `act` does it, and its failure is shown in the dialog.
+export function Confirm({ title, children, doIt, leave, act, close }: {
+  title: string; children: ComponentChildren; doIt: string; leave: string; act: () => Promise<void>; close: () => void;
+}) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const run = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      await act();
+      close();
+    } catch (failed) {
+      setError(failed instanceof Error ? failed : new Error(String(failed)));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={title} close={close}>
+      <div class="stack">{children}</div>
+      {error && <ErrorNote error={error} />}
+      <div class="acts">
+        <button type="button" class="btn" autofocus onClick={close}>{leave}</button>
+        <button type="button" class="btn main" disabled={busy} onClick={run}>{busy ? "…" : doIt}</button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,106 @@
+// The content of a file: a table, JSON, text or a picture. Foreign bytes only ever become text nodes, or a picture from a blob of its own.
+import { useEffect, useState } from "preact/hooks";
+import { request } from "../api/client";
+import { middle, name, text as shownText } from "../core/foreign";
+import { counted, number, size } from "../core/format";
+import { useLoad } from "../core/load";
+import { FIRST_BYTES, PICTURE_MAX, firstBytes, kindOf, nothingToShow, pictureType, prettyJson } from "../core/preview";
+import { type Column, type Table, describe, parseTable } from "../core/table";
+import { Icon } from "./icons";
+import { Content } from "./page";
+
+const LINES_MAX = 5000;
+const ROWS_SHOWN = 500;
+
+export function TextLines({ of, whole }: { of: string; whole: boolean }) {
+  const lines = of.replace(/\n$/, "").split("\n");
+  return (
+    <>
+      <div class="panel log preview-text" tabIndex={0} role="region" aria-label="Content">
+        {lines.slice(0, LINES_MAX).map((line, i) => <div key={i}><span class="n" aria-hidden="true">{i + 1}</span>{shownText(line) || " "}</div>)}
+      </div>
+      {(!whole || lines.length > LINES_MAX) && <p class="small faint after">The first {whole ? counted(LINES_MAX, "line") : size(FIRST_BYTES)}: download it for the rest.</p>}
+    </>
+  );
+}
+
+function Bins({ bins }: { bins: number[] }) {
+  const most = Math.max(...bins, 1);
+  return <svg class="bins" viewBox="0 0 60 14" aria-hidden="true">{bins.map((n, i) => n > 0 && <rect key={i} class="b-reused" x={i * 5} width="4" y={14 - Math.max(1, (n / most) * 14)} height={Math.max(1, (n / most) * 14)} />)}</svg>;
+}
+
+function TableView({ table, columns, filter }: { table: Table; columns: Column[]; filter: string }) {
+  const wanted = filter.trim().toLowerCase();
+  const rows = table.rows.map((cells, i) => ({ cells, i })).filter(({ cells }) => !wanted || cells.some((cell) => cell.toLowerCase().includes(wanted)));
+  return (
+    <div class="panel table-box" tabIndex={0} role="region" aria-label="Table">
+      <table class="csv" aria-label="Content">
+        <thead><tr><td class="n" />{table.columns.map((title, i) => (
+          <th key={i} class={columns[i]!.numbers ? "num" : ""} scope="col">{name(title)}<small>{columns[i]!.bins.length > 0 && <Bins bins={columns[i]!.bins} />}{columns[i]!.words}</small></th>
+        ))}</tr></thead>
+        <tbody>{rows.slice(0, ROWS_SHOWN).map(({ cells, i }) => (
+          <tr key={i}><td class="n">{i + 1}</td>{table.columns.map((_, k) => <td key={k} class={columns[k]!.numbers ? "num" : ""}>{middle(cells[k] ?? "", 120)}</td>)}</tr>
+        ))}</tbody>
+      </table>
+      {rows.length > ROWS_SHOWN && <p class="small faint pad">The first {number(ROWS_SHOWN)} of {counted(rows.length, "row")}.</p>}
+      {rows.length === 0 && <p class="empty">No row has “{name(filter)}”.</p>}
+    </div>
+  );
+}
+
+// A picture from a blob whose type we choose: whatever its bytes are, no script of it runs.
+export function Picture({ url, path, bytes, label }: { url: string; path: string; bytes: number; label: string }) {
+  const [failed, setFailed] = useState("");
+  const loaded = useLoad(`picture ${url}`, async (signal) => {
+    const response = await request(url, { signal });
+    return URL.createObjectURL(new Blob([await response.arrayBuffer()], { type: pictureType(path)! }));
+  });
+  useEffect(() => () => { if (loaded.data) URL.revokeObjectURL(loaded.data); }, [loaded.data]);
+  if (bytes > PICTURE_MAX) return <p class="panel empty">{size(bytes)}: too large to show</p>;
+  if (failed) return <p class="panel empty">{failed}</p>;
+  return (
+    <Content of={loaded} rows={4}>{(source) => (
+      <div class="panel paper"><img src={source} alt={label} onError={() => setFailed("This is not a picture that the browser can read.")}
+        onLoad={(event) => { const { naturalWidth, naturalHeight } = event.currentTarget; if (naturalWidth * naturalHeight > 40e6) setFailed(`${number(naturalWidth)} × ${number(naturalHeight)}: too large to show`); }} /></div>
+    )}</Content>
+  );
+}
+
+export interface Previewed {
+  words: string; // "180 rows, 5 columns"
+}
+
+// The preview of one file; `tell` gets what the headline says of it.
+export function Preview({ url, path, bytes, view, setView, tell }: { url: string; path: string; bytes: number; view: string; setView: (view: string) => void; tell: (words: string) => void }) {
+  const picture = pictureType(path) !== undefined;
+  const loaded = useLoad(`preview ${url}`, async (signal) => (picture ? new Uint8Array() : firstBytes(url, bytes, signal)));
+  const [filter, setFilter] = useState("");
+  const kind = loaded.data ? kindOf(path, loaded.data) : null;
+  const whole = bytes <= FIRST_BYTES;
+  const text = kind === "table" || kind === "json" || kind === "text" ? new TextDecoder().decode(loaded.data, { stream: !whole }) : "";
+  const table = kind === "table" ? parseTable(text, path.toLowerCase().endsWith(".tsv") ? "\t" : ",", whole) : null;
+  const words = table ? `${number(table.rows.length)}${table.whole ? "" : "+"} ${table.rows.length === 1 ? "row" : "rows"}, ${counted(table.columns.length, "column")}` : kind === "text" ? counted(text.replace(/\n$/, "").split("\n").length, "line") : "";
+  useEffect(() => tell(table ? `${number(table.rows.length)}${table.whole ? "" : " and more"} rows` : ""), [words]);
+  if (picture) return <Picture url={url} path={path} bytes={bytes} label={`Picture ${name(path.split("/").pop() ?? "")}`} />;
+  return (
+    <Content of={loaded} rows={10}>{() => {
+      if (bytes === 0) return <p class="panel empty">This file is empty.</p>;
+      if (kind === "none" || kind === "media") return <p class="panel empty"><Icon of="file" /> {nothingToShow(path, bytes)}</p>;
+      const pretty = kind === "json" && whole ? prettyJson(text) : null;
+      const first = table ? "Table" : pretty !== null ? "Tidy" : "";
+      const raw = view === "text" || !first;
+      return (
+        <>
+          <div class="bar-head">
+            {first && <span class="tabs">
+              <button type="button" class={`btn small ${raw ? "plain" : ""}`} aria-pressed={!raw} onClick={() => setView("")}>{first}</button>
+              <button type="button" class={`btn small ${raw ? "" : "plain"}`} aria-pressed={raw} onClick={() => setView("text")}>Text</button></span>}
+            <span class="right">{words}{table && !raw && <span class="search"><Icon of="find" /><input type="search" aria-label="Filter rows" placeholder="filter rows" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} /></span>}</span>
+          </div>
+          {kind === "json" && whole && pretty === null && <p class="note"><Icon of="part" class="state part" /> This is no valid JSON.</p>}
+          {raw ? <TextLines of={text} whole={whole} /> : table ? <TableView table={table} columns={table.columns.map((_, i) => describe(table.rows, i))} filter={filter} /> : <TextLines of={pretty ?? text} whole={whole} />}
+        </>
+      );
+    }}</Content>
+  );
+}

@@ -1,0 +1,86 @@
+// Long lists: only the rows near the view are drawn; the rest is room above and below them.
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+const AROUND = 30; // rows drawn above and below the view
+const SHORT = 120; // a list of so many rows is drawn whole
+
+export interface Window {
+  from: number;
+  to: number;
+}
+
+// Which rows are to be drawn, of rows of equal height in a list whose top is at `top` in a view of that height.
+export function windowOf(count: number, rowHeight: number, top: number, viewHeight: number): Window {
+  if (count <= SHORT) return { from: 0, to: count };
+  const first = Math.floor(Math.max(0, -top) / rowHeight);
+  const shown = Math.ceil(viewHeight / rowHeight);
+  return { from: Math.max(0, Math.min(first - AROUND, count - 1)), to: Math.min(count, first + shown + AROUND) };
+}
+
+export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, label }: {
+  head: ComponentChildren; rows: T[]; rowHeight: number; row: (item: T, i: number) => JSX.Element; columns: number; label: string;
+  total?: number | undefined; // of all rows, if it is known
+  more?: (() => void) | undefined; // loads the next page; undefined: this is all
+}) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [shown, setShown] = useState<Window>({ from: 0, to: Math.min(rows.length, SHORT) });
+  const latest = useRef({ more });
+  latest.current = { more };
+  useEffect(() => {
+    let frame = 0;
+    const look = () => {
+      frame = 0;
+      if (!body.current) return;
+      const next = windowOf(rows.length, rowHeight, body.current.getBoundingClientRect().top, innerHeight);
+      setShown((before) => (before.from === next.from && before.to === next.to ? before : next));
+      if (next.to >= rows.length - AROUND) latest.current.more?.();
+    };
+    const soon = () => (frame ||= requestAnimationFrame(look));
+    look();
+    addEventListener("scroll", soon, { passive: true });
+    addEventListener("resize", soon);
+    return () => {
+      cancelAnimationFrame(frame);
+      removeEventListener("scroll", soon);
+      removeEventListener("resize", soon);
+    };
+  }, [rows.length, rowHeight]);
+  const to = Math.min(shown.to, rows.length);
+  const room = (n: number, key: string) => (n > 0 ? <tr key={key} aria-hidden="true" class="room"><td colSpan={columns} style={{ height: `${n * rowHeight}px` }} /></tr> : null);
+  return (
+    <table class="list" aria-label={label} aria-rowcount={total ?? (more ? -1 : rows.length + 1)}>
+      <thead>{head}</thead>
+      <tbody ref={body}>
+        {room(shown.from, "above")}
+        {rows.slice(shown.from, to).map((item, i) => row(item, shown.from + i))}
+        {room(rows.length - to, "below")}
+      </tbody>
+    </table>
+  );
+}
+
+// Pages of a list by keyset, one after the other; reloads begin anew.
+export interface Pages<T> {
+  items: T[];
+  more: (() => void) | undefined;
+  error: Error | undefined;
+}
+
+export function usePages<T>(key: string, first: { items: T[]; next: string | undefined } | undefined, load: (after: string) => Promise<{ items: T[]; next: string | undefined }>): Pages<T> {
+  const [rest, setRest] = useState<{ key: string; items: T[]; next: string | undefined; begun: boolean; error?: Error }>({ key, items: [], next: undefined, begun: false });
+  const busy = useRef(false);
+  const mine = rest.key === key ? rest : { key, items: [] as T[], next: undefined, begun: false };
+  const next = mine.begun ? mine.next : first?.next;
+  const more = next
+    ? () => {
+        if (busy.current) return;
+        busy.current = true;
+        load(next)
+          .then((page) => setRest({ key, items: [...mine.items, ...page.items], next: page.next, begun: true }))
+          .catch((error: unknown) => setRest({ ...mine, begun: true, next: undefined, error: error instanceof Error ? error : new Error(String(error)) }))
+          .finally(() => (busy.current = false));
+      }
+    : undefined;
+  return { items: [...(first?.items ?? []), ...mine.items], more, error: "error" in mine ? (mine.error as Error) : undefined };
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import type { Job, Run, WhyNode } from "../src/api/schema";
+import { needsOf } from "../src/core/needs";
+import { factsOf, sentence } from "../src/core/provenance";
+import { causeOf, changeWords, pushedRepo, retryOf, withJobs } from "../src/core/runs";
+
+const job = (more: Partial<Job>): Job => ({
+  run: "c41d7e90", project: "p", stage: "decode", pipeline: "street", state: "success", reason: "", warnings: [], datums: { total: 15, done: 11, reused: 0, failed: 4 },
+  ms: {}, bytes: {}, output: "", created_us: 1, ...more,
+} as unknown as Job);
+const run = (more: Partial<Run>): Run => ({ id: "c41d7e90", state: "success", reason: "", message: "", cause: "push", created_us: 1, ...more } as Run);
+const pushed = run({ jobs: [job({ inputs: [{ name: "photos", project: "p", repo: "photos", branch: "master", commit: "c41d7e90" }] as never }), job({ stage: "split", inputs: [{ name: "decode", project: "p", repo: "decode", commit: "c41d7e90" }] as never })] });
+
+describe("what set a run off", () => {
+  it("is the push to the repo that no stage of it writes", () => expect(pushedRepo(pushed)?.repo).toBe("photos"));
+  it.each([
+    [{}, null, "Something was pushed to photos"],
+    [{}, { added: 1, modified: 0, deleted: 0, more: false }, "1 file was pushed to photos"],
+    [{ author: "ana" }, { added: 3000, modified: 100, deleted: 20, more: false }, "ana pushed 3,120 files to photos"],
+  ])("by %j of %j is: %s", (commit, change, words) => expect(causeOf(pushed, commit as never, change)).toBe(words));
+  it.each([["pipeline", "street", "New version: street"], ["manual", "digits", "Run by hand: digits"], ["manual", "all jobs of run c41d7e90 again", "Rerun: all jobs of run c41d7e90 again"], ["delete", "", "Data was deleted"]])(
+    "%s %s", (cause, message, words) => expect(causeOf(run({ cause, message }))).toBe(words));
+});
+
+describe("changes", () => {
+  it.each([[{ added: 1, modified: 0, deleted: 0, more: false }, "+1 file"], [{ added: 0, modified: 3, deleted: 2, more: false }, "~3 −2 files"], [{ added: 1000, modified: 0, deleted: 0, more: true }, "over 1,000 files"], [{ added: 0, modified: 0, deleted: 0, more: false }, "no file"]])(
+    "%j", (change, words) => expect(changeWords(change)).toBe(words));
+});
+
+describe("retries", () => {
+  it("rerun what did not succeed", () => expect(retryOf("c41d7e90aa", [job({ state: "failure" })])).toMatchObject({ text: "Retry 4 failed", rerun: true }));
+  it("run the stage again whose failed datums were left out", () => expect(retryOf("c41d7e90aa", [job({})])).toMatchObject({ rerun: false, command: "pipelinectl run pipeline p/street --stage decode" }));
+  it("are not offered when nothing failed", () => expect(retryOf("c41d7e90", [job({ datums: { total: 1, done: 1, reused: 0, failed: 0 } })])).toBeNull());
+});
+
+describe("runs and their jobs", () => {
+  const pipelines = [{ project: "p", name: "street", stages: [{ name: "decode" }, { name: "split" }] }] as never;
+  it("come together in the order of the stages", () => expect(withJobs([run({})], [job({ stage: "split" }), job({})], pipelines)[0]!.jobs.map((one) => one.stage)).toEqual(["decode", "split"]));
+});
+
+describe("what needs somebody", () => {
+  const needs = (jobs: Job[], state = "ok") => needsOf({ status: { disk: { places: [{ path: "/d", state, free_bytes: 1, total_bytes: 10 }] } } as never, jobs, sources: [], stages: new Set(["p/decode"]), nowUs: 1e9 });
+  it("is a job whose datums failed, in words", () => expect(needs([job({})]).map((need) => [need.title, need.text])).toEqual([["decode failed on 4 of 15 datums", "The other 11 datums were kept and the run went on."]]));
+  it("is only the newest job of a stage", () => expect(needs([job({ datums: { total: 1, done: 1, reused: 0, failed: 0 } }), job({})])).toEqual([]));
+  it("is no stage that is gone", () => expect(needs([job({ stage: "gone" })])).toEqual([]));
+  it("is one that waits for long, but not for another stage", () => {
+    expect(needs([job({ state: "created", reason: "waiting for 2 GPUs: 1 of 8 free", created_us: 1 })])[0]!.title).toBe("decode waits for 2 GPUs: 1 of 8 free");
+    expect(needs([job({ state: "created", reason: "waiting for stage split of run c41d", created_us: 1 })])).toEqual([]);
+    expect(needs([job({ state: "created", reason: "waiting for 2 GPUs", created_us: 9e8 })])).toEqual([]);
+  });
+  it("has the worst first", () => expect(needs([job({})], "full").map((need) => need.shape)).toEqual(["failed", "part"]));
+});
+
+describe("provenance", () => {
+  const file = (repo: string, path: string, more: Partial<WhyNode> = {}): WhyNode => ({ project: "p", repo, path, commit: "c", ...more }) as WhyNode;
+  const tree = file("infer", "/b1/p.csv", { stage: "infer", run: "c", inputs: [file("digits", "/b1.csv"), file("train", "", { files: 1, inputs: [file("train", "/m", { stage: "train", run: "c", inputs: [file("digits", "/b1.csv"), file("digits", "/b2.csv")] })] })] });
+  it("counts each source once", () => expect(factsOf(tree).sources.map((one) => one.path)).toEqual(["/b1.csv", "/b2.csv"]));
+  it("is a sentence", () => {
+    expect(sentence("p.csv", factsOf(tree))).toBe("p.csv came from 2 files that were pushed, by 2 stages.");
+    expect(sentence("b1.csv", factsOf(file("digits", "/b1.csv")))).toBe("b1.csv was pushed.");
+  });
+});
