@@ -16,6 +16,7 @@ import pathlib
 import platform
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -299,6 +300,53 @@ def group_abuse(counts, group, extra):
     run_pytest(counts, group, "abuse", extra, programs="release")
 
 
+def web_node():
+    """The folder with the Node that made the page, and the environment that finds it."""
+    folder = (TOP / "build" / "web" / "node-folder").read_text(encoding="utf-8").strip()
+    return pathlib.Path(folder), {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def group_page(counts, group, extra):
+    """The page without a browser: its types, its unit tests, its size. Over a copy of web/ in build/web, where its packages are."""
+    build(counts, "release", ("pl_web",))
+    folder, environment = web_node()
+    made, source = TOP / "build" / "web", TOP / "web"
+    for name in ("src", "tests", "openapi.json", "budget.mjs", "tsconfig.json", "vite.config.ts", "package.json"):
+        target = made / name
+        if target.is_dir():
+            shutil.rmtree(target)
+        (shutil.copytree if (source / name).is_dir() else shutil.copy)(source / name, target)
+    node, result = folder / "node", LOGS / "vitest.json"
+    result.unlink(missing_ok=True)
+    for what, words in (("types of the interface", ["sh", "-c", "TYPES=made.d.ts npm run -s types >&2 && cmp made.d.ts src/api/schema.d.ts && rm made.d.ts"]), ("page: types", [node, "node_modules/typescript/bin/tsc"]),
+                        ("page: size", [node, "budget.mjs"])):
+        one(counts, what, "env", f"PATH={environment['PATH']}", "-C", made, *words)
+    log = LOGS / "vitest.log"
+    status = run(["env", "-C", made, node, "node_modules/vitest/vitest.mjs", "run", "--reporter=default", "--reporter=json", f"--outputFile.json={result}", *extra], log, env=environment)
+    try:
+        told = json.loads(result.read_text(encoding="utf-8"))
+        passed, failed = told["numPassedTests"], told["numFailedTests"]
+    except (OSError, ValueError, KeyError):
+        passed, failed = 0, 0
+    counts.add(passed, failed or int(status != 0))
+    say(f"{'ok    ' if status == 0 else 'FAILED'}  page: unit tests: {passed} passed" + ("" if status == 0 else f", {failed} failed ({log.relative_to(TOP)})"))
+
+
+def group_web(counts, group, extra):
+    """The page in Chromium over the release build's daemon."""
+    build(counts, "release")
+    folder, environment = web_node()
+    lock, made = TOP / "tests" / "web" / "package-lock.json", TOP / "build" / "web-tests"
+    made.mkdir(parents=True, exist_ok=True)
+    if not (made / "installed").exists() or (made / "installed").read_bytes() != lock.read_bytes():
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(TOP / "tests" / "web" / name, made / name)
+        if not one(counts, "web: packages", "env", f"PATH={environment['PATH']}", "-C", made, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"):
+            raise Stopped
+        shutil.copy(lock, made / "installed")
+    run_pytest(counts, group, "web", extra, programs="release", PL_WEB_NODE=str(folder / "node"), PL_WEB_TESTS=str(made))
+
+
 def group_model(counts, group, extra):
     run_pytest(counts, group, "model", extra, workers=CORES)
 
@@ -415,25 +463,27 @@ class Group:
 
 
 GROUPS = {
-    "check": Group("readme", "computes", 1, "build test check demo", "how the code reads: sizes, layers, symbols, format, words, shell scripts", group_check),
-    "unit": Group("readme", "computes", 5, "build run test demo", "the C tests under the address and undefined-behaviour sanitizers, but for those of sweeps", group_unit),
-    "daemon": Group("readme", "computes", 4, "build run test demo", "the real programs of the release build, with assertions, driven by pytest", group_daemon),
-    "smoke": Group("readme", "waits", 1, "build run test demo", "S3, Kubernetes and the image, each against a server in the same process", group_smoke),
-    "abuse": Group("all", "computes", 2, "build run test demo", "small requests that cost much, each beside somebody else's `whoami`: p99 at most 100 ms", group_abuse),
-    "sweeps": Group("all", "computes", 4, "build run test demo", "the longest C tests: each failed allocation and each crash of the database, many seeds", group_unit),
-    "tsan": Group("all", "computes", 6, "build run test demo", "the C tests that have threads, under the thread sanitizer", group_tsan),
-    "daemon-asan": Group("all", "computes", 8, "build run test demo", "the group daemon over the build with the address sanitizer", group_daemon_asan),
-    "fuzz": Group("all", "computes", 3, "build test fuzz", "each parser of foreign bytes for PL_FUZZ_SECONDS (10); also the build with clang", group_fuzz),
+    "check": Group("readme", "computes", 1, "build web test check demo", "how the code reads: sizes, layers, symbols, format, words, shell scripts", group_check),
+    "unit": Group("readme", "computes", 5, "build web run test demo", "the C tests under the address and undefined-behaviour sanitizers, but for those of sweeps", group_unit),
+    "daemon": Group("readme", "computes", 4, "build web run test demo", "the real programs of the release build, with assertions, driven by pytest", group_daemon),
+    "page": Group("readme", "computes", 1, "build web test", "the web page without a browser: its types, its unit tests, the size of what is loaded first", group_page),
+    "smoke": Group("readme", "waits", 1, "build web run test demo", "S3, Kubernetes and the image, each against a server in the same process", group_smoke),
+    "abuse": Group("all", "computes", 2, "build web run test demo", "small requests that cost much, each beside somebody else's `whoami`: p99 at most 100 ms", group_abuse),
+    "sweeps": Group("all", "computes", 4, "build web run test demo", "the longest C tests: each failed allocation and each crash of the database, many seeds", group_unit),
+    "tsan": Group("all", "computes", 6, "build web run test demo", "the C tests that have threads, under the thread sanitizer", group_tsan),
+    "daemon-asan": Group("all", "computes", 8, "build web run test demo", "the group daemon over the build with the address sanitizer", group_daemon_asan),
+    "fuzz": Group("all", "computes", 3, "build web test fuzz", "each parser of foreign bytes for PL_FUZZ_SECONDS (10); also the build with clang", group_fuzz),
     "model": Group("all", "computes", 3, "model", "spin over the model of garbage collection", group_model),
     "image": Group("all", "waits", 4, "test image-build", "the container image as buildah makes it; as root", group_image),
-    "git": Group("all", "waits", 3, "build run test demo git", "real git servers: git http-backend over TLS, git daemon, sshd; and what they may do to a client", group_git),
-    "s3": Group("all", "waits", 7, "build run test demo s3", "real S3 servers (radosgw, versitygw), and real S3 clients on the gateway", group_s3),
-    "kube": Group("all", "waits", 7, "build run test demo kube image", "a real Kubernetes control plane with nodes that the tests play", group_kube),
-    "kube-real": Group("all", "waits", 6, "build run test demo kube kube-real image", "a real kubelet with containerd, in namespaces of its own; as root", group_kube_real),
-    "cgroup": Group("all", "waits", 3, "build run test demo" + (" cgroup" if platform.machine() == "x86_64" else ""),
+    "git": Group("all", "waits", 3, "build web run test demo git", "real git servers: git http-backend over TLS, git daemon, sshd; and what they may do to a client", group_git),
+    "s3": Group("all", "waits", 7, "build web run test demo s3", "real S3 servers (radosgw, versitygw), and real S3 clients on the gateway", group_s3),
+    "kube": Group("all", "waits", 7, "build web run test demo kube image", "a real Kubernetes control plane with nodes that the tests play", group_kube),
+    "kube-real": Group("all", "waits", 6, "build web run test demo kube kube-real image", "a real kubelet with containerd, in namespaces of its own; as root", group_kube_real),
+    "cgroup": Group("all", "waits", 3, "build web run test demo" + (" cgroup" if platform.machine() == "x86_64" else ""),
                     "limits of workers by real cgroups, in a kernel of their own (user-mode Linux); as root", group_cgroup),
-    "s3-more": Group("more", "waits", 6, "build run test demo s3", "the group s3 with minio as the server", group_s3_more),
-    "soak": Group("more", "computes", 90, "build run test demo", "random worlds and kill -9, some ten times longer than in the other groups", group_soak),
+    "web": Group("all", "waits", 5, "build web run test demo chromium", "the web page in Chromium over the real daemon: flows, accessibility, screenshots in build/web-shots", group_web),
+    "s3-more": Group("more", "waits", 6, "build web run test demo s3", "the group s3 with minio as the server", group_s3_more),
+    "soak": Group("more", "computes", 90, "build web run test demo", "random worlds and kill -9, some ten times longer than in the other groups", group_soak),
 }
 TIERS = {"readme": "sh tests/run.sh", "all": "sh tests/run.sh all: these, and those above", "more": "sh tests/run.sh more: too heavy for .ci/run"}
 

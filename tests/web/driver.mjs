@@ -1,0 +1,93 @@
+// A browser that obeys lines of JSON: {"do": "goto", …} in, {"ok": …} or {"error": …} out, one line each. The tests are in Python
+// (browser.py), because they own the daemon. usage: node driver.mjs CHROMIUM
+import { createRequire } from "node:module";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const STEP_MS = 30_000;
+
+let browser, context, page;
+let complaints = []; // what the console and the policy complained of
+
+async function open({ width, height, theme, motion = "reduce" }) {
+  await context?.close();
+  context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: motion, bypassCSP: false, timezoneId: "UTC" });
+  context.setDefaultTimeout(STEP_MS);
+  page = await context.newPage();
+  complaints = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    // a request that is answered with an error is no fault of the page
+    if (message.type() === "error" && !/Failed to load resource/.test(message.text())) complaints.push(message.text());
+  });
+}
+
+// The network is quiet and nothing is being loaded: what the page shows now is what it has to say.
+async function settled() {
+  await page.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector("h1"), undefined, { timeout: STEP_MS });
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+// Taken again until two in a row are equal: headless Chromium may leave a tile unpainted.
+async function picture({ file, whole = false }) {
+  let before;
+  for (let i = 0; i < 6; i++) {
+    const now = await page.screenshot({ fullPage: whole, animations: "disabled", caret: "hide" });
+    if (before?.equals(now)) break;
+    before = now;
+  }
+  writeFileSync(file, before);
+  return file;
+}
+
+// axe runs in a world of its own, so that the page's policy stays as it is.
+async function axe() {
+  const session = await context.newCDPSession(page);
+  const { frameTree } = await session.send("Page.getFrameTree");
+  const { executionContextId } = await session.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id, worldName: "axe" });
+  await session.send("Runtime.evaluate", { expression: AXE, contextId: executionContextId });
+  const { result, exceptionDetails } = await session.send("Runtime.evaluate", {
+    expression: `axe.run({resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html + " — " + n.failureSummary)}))))`,
+    contextId: executionContextId, awaitPromise: true, returnByValue: true,
+  });
+  await session.detach();
+  if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+  return JSON.parse(result.value);
+}
+
+const COMMANDS = {
+  open,
+  goto: async ({ url }) => {
+    const response = await page.goto(url, { waitUntil: "load" });
+    return { status: response?.status() };
+  },
+  settled,
+  picture,
+  axe,
+  eval: ({ js }) => page.evaluate(js),
+  press: ({ key }) => page.keyboard.press(key),
+  type: ({ text }) => page.keyboard.type(text),
+  click: ({ at }) => page.locator(at).first().click(),
+  fill: ({ at, text }) => page.locator(at).first().fill(text),
+  pick: ({ at, files }) => page.locator(at).first().setInputFiles(files),
+  text: ({ at }) => page.locator(at).first().innerText(),
+  wait: ({ at, state = "visible" }) => page.locator(at).first().waitFor({ state }),
+  waitfor: ({ js }) => page.waitForFunction(js, undefined, { timeout: STEP_MS }).then(() => true),
+  url: () => page.url(),
+  complaints: () => complaints,
+};
+
+browser = await chromium.launch({ executablePath: process.argv[2], args: ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none"] });
+for await (const line of createInterface({ input: process.stdin })) {
+  let answer;
+  try {
+    const command = JSON.parse(line);
+    answer = { ok: (await COMMANDS[command.do](command)) ?? null };
+  } catch (error) {
+    answer = { error: String(error?.message ?? error) };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+}
+await browser.close();
