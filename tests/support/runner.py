@@ -320,7 +320,7 @@ def group_page(counts, group, extra):
     result.unlink(missing_ok=True)
     for what, words in (("types of the interface", ["sh", "-c", "TYPES=made.d.ts npm run -s types >&2 && cmp made.d.ts src/api/schema.d.ts && rm made.d.ts"]), ("page: types", [node, "node_modules/typescript/bin/tsc"]),
                         ("page: size", [node, "budget.mjs"])):
-        one(counts, what, "env", f"PATH={environment['PATH']}", "-C", made, *words)
+        one(counts, what, "env", "-C", made, f"PATH={environment['PATH']}", *words)
     log = LOGS / "vitest.log"
     status = run(["env", "-C", made, node, "node_modules/vitest/vitest.mjs", "run", "--reporter=default", "--reporter=json", f"--outputFile.json={result}", *extra], log, env=environment)
     try:
@@ -341,7 +341,7 @@ def group_web(counts, group, extra):
     if not (made / "installed").exists() or (made / "installed").read_bytes() != lock.read_bytes():
         for name in ("package.json", "package-lock.json"):
             shutil.copy(TOP / "tests" / "web" / name, made / name)
-        if not one(counts, "web: packages", "env", f"PATH={environment['PATH']}", "-C", made, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"):
+        if not one(counts, "web: packages", "env", "-C", made, f"PATH={environment['PATH']}", "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"):
             raise Stopped
         shutil.copy(lock, made / "installed")
     run_pytest(counts, group, "web", extra, programs="release", PL_WEB_NODE=str(folder / "node"), PL_WEB_TESTS=str(made))

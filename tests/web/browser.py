@@ -12,12 +12,6 @@ SHOTS = TOP / "build" / "web-shots"
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 
 
-def node():
-    """The Node that the page is built with: of PATH, or of the build's venv."""
-    folder = TOP / "build" / "web" / "node-folder"
-    return os.path.join(folder.read_text(encoding="utf-8").strip(), "node") if folder.exists() else shutil.which("node")
-
-
 class BrowserError(Exception):
     """What the browser said when it could not do something."""
 
@@ -25,7 +19,9 @@ class BrowserError(Exception):
 class Browser:
     def __init__(self):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-        self.process = subprocess.Popen([node(), str(HERE / "driver.mjs"), chromium], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        node = os.environ.get("PL_WEB_NODE") or shutil.which("node")
+        packages = os.environ.get("PL_WEB_TESTS", str(HERE))
+        self.process = subprocess.Popen([node, str(HERE / "driver.mjs"), chromium, packages], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.base = ""
 
     def do(self, what, **more):
@@ -68,7 +64,7 @@ class Browser:
 
     @property
     def headline(self):
-        return self.do("text", at="h1")
+        return self.js("document.querySelector('h1').textContent")
 
     def close(self):
         self.process.stdin.close()

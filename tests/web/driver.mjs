@@ -1,11 +1,13 @@
 // A browser that obeys lines of JSON: {"do": "goto", …} in, {"ok": …} or {"error": …} out, one line each. The tests are in Python
-// (browser.py), because they own the daemon. usage: node driver.mjs CHROMIUM
+// (browser.py), because they own the daemon. usage: node driver.mjs CHROMIUM FOLDER, whose node_modules has what package.json names
 import { createRequire } from "node:module";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { join } from "node:path";
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const require = createRequire(join(process.argv[3], "package.json"));
+const { chromium } = require("playwright-core");
+const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const STEP_MS = 30_000;
 
 let browser, context, page;
@@ -24,9 +26,23 @@ async function open({ width, height, theme, motion = "reduce" }) {
   });
 }
 
-// The network is quiet and nothing is being loaded: what the page shows now is what it has to say.
+// Waits until an expression is true. It is asked from outside: within the page its policy forbids to evaluate text.
+async function until(js) {
+  const end = Date.now() + STEP_MS;
+  for (;;) {
+    const value = await page.evaluate(js).catch((error) => {
+      if (!/context was destroyed|navigation/i.test(String(error))) throw error; // the next page is on its way
+      return null;
+    });
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`waited ${STEP_MS} ms for: ${js}; the page shows ${await page.locator("body").innerText()}`);
+    await new Promise((done) => setTimeout(done, 30));
+  }
+}
+
+// Nothing is being loaded: what the page shows now is what it has to say.
 async function settled() {
-  await page.waitForFunction(() => !document.querySelector(".skeleton") && document.querySelector("h1"), undefined, { timeout: STEP_MS });
+  await until("!document.querySelector('.skeleton') && document.querySelector('h1') !== null");
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 }
 
@@ -74,7 +90,7 @@ const COMMANDS = {
   pick: ({ at, files }) => page.locator(at).first().setInputFiles(files),
   text: ({ at }) => page.locator(at).first().innerText(),
   wait: ({ at, state = "visible" }) => page.locator(at).first().waitFor({ state }),
-  waitfor: ({ js }) => page.waitForFunction(js, undefined, { timeout: STEP_MS }).then(() => true),
+  waitfor: ({ js }) => until(js),
   url: () => page.url(),
   complaints: () => complaints,
 };

@@ -74,7 +74,7 @@ export function App() {
   }, [path]);
 
   const now = session.value;
-  if (now.state === "asking") return <main class="page" id="main"><h1 class="visually-hidden">pipelined</h1></main>;
+  if (now.state === "asking") return <main class="page" id="main" aria-busy="true" />;
   if (now.state === "unreachable") {
     return (
       <main class="center" id="main">

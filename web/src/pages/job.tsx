@@ -296,7 +296,7 @@ export function JobPage({ project, stage, run, query }: { project: string; stage
       <Head title={headline(job)} acts={<Actions job={job} />}
         lead={[
           <StateWord of={jobState(job)} />,
-          job.reason && !isWaiting(job) ? name(job.reason) : null,
+          job.reason && !isWaiting(job) && job.state !== "success" ? name(job.reason) : null,
           job.started_us ? <Took from={job.started_us} to={job.finished_us} /> : null,
           <>writes <Repo project={job.project} repo={job.stage} branch={job.output || undefined} /></>,
           job.warnings[0] ? name(job.warnings[0]) : null,

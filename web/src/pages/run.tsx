@@ -59,6 +59,10 @@ export function progressOf(run: Run, jobs: Job[]): string {
 }
 
 function WhyCell({ job }: { job: Job }) {
+  return job.state === "unrunnable" || (job.state === "killed" && !job.started_us) ? <span class="faint">–</span> : <WhyFound job={job} />;
+}
+
+function WhyFound({ job }: { job: Job }) {
   const why = useLoad<WhyRan | null>(`why ${job.project}/${job.stage}/${job.run}`, (signal) => whyRan(job, signal));
   if (why.loading) return <span class="faint">…</span>;
   const found = why.data;

@@ -46,14 +46,15 @@ function placeOfStage(node: Node, job: Job | undefined): Place {
 }
 
 function RepoPill({ node, repo, events }: { node: Node; repo: Repo | undefined; events: object }) {
-  const words = repo ? `${number(repo.files)} ${repo.files === 1 ? "file" : "files"} · ${size(repo.bytes)}` : "";
+  const words = fit(repo?.commit ? `${counted(repo.files, "file")} · ${size(repo.bytes)}` : "no file yet", 114);
+  const title = fit(name(node.name), 114, 600, 13);
   const place: Place = repo?.branch ? { page: "files", project: node.project, repo: node.name, ref: repo.branch, path: "" } : { page: "repo", project: node.project, repo: node.name };
   return (
-    <a href={href(place)} aria-label={`${name(node.name)} ${words || "no file yet"}, repo`} data-node={node.id} {...events}>
+    <a href={href(place)} aria-label={`${title} ${words}, repo ${name(node.name)}`} data-node={node.id} {...events}>
       <rect class="pill" x={node.x} y={node.y} width={node.w} height={node.h} rx={node.h / 2} />
       <svg x={node.x + 14} y={node.y + 14} width="16" height="16" viewBox="0 0 16 16" class="i data-c">{shapeOf("repo")}</svg>
-      <text class="name" x={node.x + 38} y={node.y + 19}>{fit(name(node.name), 114, 600, 13)}</text>
-      <text class="pilltext" x={node.x + 38} y={node.y + 35}>{fit(words || "no file yet", 114)}</text>
+      <text class="name" x={node.x + 38} y={node.y + 19}>{title}</text>{" "}
+      <text class="pilltext" x={node.x + 38} y={node.y + 35}>{words}</text>{" "}
     </a>
   );
 }
@@ -69,7 +70,7 @@ function OutputPill({ node, job, repo }: { node: Node; job: Job | undefined; rep
     <a href={href({ page: "files", project: node.project, repo: node.name, ref: repo.branch || "master", path: "" })} aria-label={label}>
       <rect class={`pill ${stale ? "old" : ""}`} x={x} y={node.rail - 12} width={w} height="24" rx="12" />
       <svg x={x + 9} y={node.rail - 7} width="14" height="14" viewBox="0 0 16 16" class={`i ${stale ? "faint-c" : "data-c"}`}>{shapeOf(stale ? "stale" : "repo")}</svg>
-      <text class={`pilltext ${stale ? "old" : ""}`} x={x + 28} y={node.rail + 4}>{text}</text>
+      <text class={`pilltext ${stale ? "old" : ""}`} x={x + 28} y={node.rail + 4}>{text}</text>{" "}
     </a>
   );
 }
@@ -86,18 +87,22 @@ function StageBox({ node, job, repo, events }: { node: Node; job: Job | undefine
     return width > 0 ? <rect class={`b-${pieces[i]!.of}`} x={at} y={node.y + 46} width={width * 1.64} height="4" /> : null;
   });
   const took = tookOf(job);
-  const label = `${name(node.name)} ${node.gpu ? "GPU " : ""}${line.text} ${took}, stage, ${state.word}`;
+  const title = fit(name(node.name), node.gpu ? 98 : 142, 600, 13);
+  const words = fit(line.text, 164);
+  // begins with what is seen, as speech input wants it
+  const seen = [title, node.gpu ? "GPU" : "", words, took].filter(Boolean).join(" ");
+  const label = `${seen}, stage ${name(node.name)}, ${state.word}${words === line.text ? "" : `: ${line.text}`}`;
   return (
     <>
       <a href={href(placeOfStage(node, job))} aria-label={label} data-node={node.id} {...events}>
         
         <rect class={`box ${border}`} x={node.x} y={node.y} width={node.w} height={node.h} rx="6" />
         <svg x={node.x + 10} y={node.y + 9} width="16" height="16" viewBox="0 0 16 16" class={`i state ${state.shape}`}>{shapeOf(state.shape)}</svg>
-        <text class="name" x={node.x + 32} y={node.y + 21}>{fit(name(node.name), node.gpu ? 98 : 142, 600, 13)}</text>
-        {node.gpu && <><rect class="gpuchip" x={node.x + node.w - 46} y={node.y + 8} width="38" height="18" rx="4" /><text class="gputext" x={node.x + node.w - 27} y={node.y + 21} text-anchor="middle">GPU</text></>}
-        <text class={line.tone} x={node.x + 10} y={node.y + 39}>{fit(line.text, 164)}</text>
+        <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
+        {node.gpu && <><rect class="gpuchip" x={node.x + node.w - 46} y={node.y + 8} width="38" height="18" rx="4" /><text class="gputext" x={node.x + node.w - 27} y={node.y + 21} text-anchor="middle">GPU</text>{" "}</>}
+        <text class={line.tone} x={node.x + 10} y={node.y + 39}>{words}</text>{" "}
         {job && job.datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width="164" height="4" rx="2" />{bars}</>}
-        <text class="tiny" x={node.x + 10} y={node.y + 70}>{took}</text>
+        <text class="tiny" x={node.x + 10} y={node.y + 70}>{took}</text>{" "}
       </a>
       <OutputPill node={node} job={job} repo={repo} />
     </>

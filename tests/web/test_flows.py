@@ -1,0 +1,206 @@
+"""What people do: find the answer in a few clicks, act, sign in and come back to where they wanted to be."""
+import urllib.parse
+
+import pytest
+import seed
+
+
+def wait_headline(page, part):
+    page.do("waitfor", js=f"document.querySelector('h1')?.textContent.includes({part!r})")
+
+
+class Clicks:
+    """Clicks on the page, counted."""
+
+    def __init__(self, page):
+        self.page, self.n = page, 0
+
+    def __call__(self, at):
+        self.n += 1
+        self.page.do("click", at=at)
+        self.page.do("settled")
+        return self
+
+
+def test_why_did_infer_run_again(page, world):
+    page.go("/runs")
+    click = Clicks(page)
+    page.go("/")
+    click("nav >> text=Runs")
+    click(f"a[href$='/runs/{world.commits('digits')[0]}']")
+    page.do("waitfor", js="/train changed: ~\\d+ files/.test([...document.querySelectorAll('tr')].find((row) => row.textContent.startsWith('infer'))?.textContent)")
+    assert click.n <= 3
+
+
+def test_which_files_and_code_made_this_prediction(page):
+    page.go("/")
+    click = Clicks(page)
+    click("a[aria-label*='repo infer']")
+    click("main >> text=b1")
+    click("main >> text=predictions.csv")
+    wait_headline(page, "180 rows, made by infer from b1.csv and model.npz")
+    shown = page.js("document.querySelector('.why').textContent")
+    assert "digits:/test/b1.csv" in shown and "train:/model.npz" in shown and "code " in shown and "git " in shown
+    assert click.n <= 3
+
+
+def test_what_did_the_gpu_do(page):
+    page.go("/")
+    click = Clicks(page)
+    click("nav >> text=GPUs")
+    assert page.headline == "No GPU here. One stage waits for one."
+    assert "for 2 GPUs per worker" in page.js("document.querySelector('main').textContent")
+    assert click.n <= 3
+
+
+def test_what_changed_between_the_last_two_datasets(page):
+    page.go("/")
+    click = Clicks(page)
+    click("aside >> text=digits")
+    click("main >> text=what changed")
+    assert page.headline == "1 file is new in digits."
+    assert "train/b3.csv" in page.js("document.querySelector('main').textContent")
+    assert click.n <= 3
+
+
+def test_a_failure_is_read_and_tried_here(page, world):
+    page.go("/")
+    Clicks(page)("a:has-text('decode failed on')")
+    wait_headline(page, "4 of 15 datums failed in decode; the other 11 were kept.")
+    page.do("wait", at=".that")
+    text = page.js("document.querySelector('main').innerText")
+    assert "2 ways it failed" in text and "ValueError: cannot identify image file" in text and "all below /lisbon/" in text
+    assert "pipelinectl try decode --at" in text and "Traceback (most recent call last):" in text
+    before = page.js("document.querySelector('.cmd').textContent")
+    page.do("press", key="n")
+    page.do("waitfor", js=f"document.querySelector('.cmd') && document.querySelector('.cmd').textContent != {before!r}")
+
+
+def test_a_run_is_stopped_after_a_question_and_rerun(page, world):
+    run = world.job("embed")["run"]
+    page.go(f"/runs/{run}")
+    page.do("click", at="button:has-text('Stop')")
+    page.do("wait", at="dialog")
+    assert "1 stage ends now. What is done is kept and not done again." in page.do("text", at="dialog")
+    assert page.js("document.activeElement.textContent") == "Keep it running"
+    page.do("press", key="Escape")
+    page.do("wait", at="dialog", state="detached")
+    assert world.job("embed")["state"] != "killed"
+    page.do("click", at="button:has-text('Stop')")
+    page.do("click", at="dialog >> button.main")
+    wait_headline(page, "evaluate failed")
+    page.do("wait", at="button:has-text('Rerun')")
+    assert world.job("embed")["state"] == "killed"
+    page.do("click", at="button:has-text('Retry')")
+    page.do("click", at="dialog >> button.main")
+    page.do("waitfor", js=f"!location.pathname.endsWith({run!r})")
+    wait_headline(page, "Rerun: failed jobs of run")
+
+
+def test_files_are_pushed_from_the_browser(page, world, tmp_path):
+    (tmp_path / "b4.csv").write_bytes((seed.pathlib.Path(__file__).resolve().parents[2] / "pipelines/digits/data/train/b1.csv").read_bytes())
+    page.go("/data/default/digits")
+    page.do("click", at="button:has-text('Push files')")
+    page.do("fill", at="dialog >> label:has-text('Folder') >> input", text="incoming")
+    page.do("fill", at="dialog >> label:has-text('Message') >> input", text="from the <b>browser</b>")
+    page.do("pick", at="dialog >> input[type=file]", files=[str(tmp_path / "b4.csv")])
+    page.do("click", at="dialog >> button:has-text('Push 1 file')")
+    wait_headline(page, "1 file below /incoming")
+    commit = world.daemon.http("GET", "/api/v1/repos/default/digits/commits?limit=1")["commits"][0]
+    assert commit["message"] == "from the <b>browser</b>" and commit["files"] == 5
+
+
+# ---- login
+
+def test_a_deep_link_survives_the_login_by_token(chromium, world):
+    chromium.open(world.daemon, signed_in=False)
+    chromium.go("/runs?state=failed")
+    chromium.do("fill", at="input[name=token]", text="0" * 64)
+    chromium.do("click", at="button:has-text('Sign in')")
+    chromium.do("wait", at="[role=alert] >> text=This token is not known or has expired.")
+    chromium.do("fill", at="input[name=token]", text=world.daemon.token)
+    chromium.do("click", at="button:has-text('Sign in')")
+    chromium.do("wait", at="nav >> text=Runs")
+    assert chromium.path == "/runs?state=failed"
+    assert chromium.js("document.cookie") == ""  # HttpOnly
+
+
+@pytest.mark.parametrize("to, path", [("/gpus", "/gpus"), ("//evil.example/", "/"), ("https://evil.example/", "/")])
+def test_a_link_leads_only_to_own_places(chromium, world, to, path):
+    chromium.open(world.daemon, signed_in=False)
+    link = world.daemon.http("POST", "/api/v1/login-links")["url"]
+    chromium.go("/login?" + urllib.parse.urlsplit(link).query + "&to=" + urllib.parse.quote(to, safe=""))
+    assert chromium.path == path
+    assert chromium.js("document.querySelector('nav') != null")
+
+
+def test_a_used_link_says_so(chromium, world):
+    chromium.open(world.daemon, signed_in=False)
+    link = urllib.parse.urlsplit(world.daemon.http("POST", "/api/v1/login-links")["url"]).query
+    chromium.go("/login?" + link)
+    chromium.open(world.daemon, signed_in=False)
+    assert chromium.go("/login?" + link) == 401
+    assert "used already" in chromium.js("document.body.innerText")
+
+
+def test_a_session_that_ends_keeps_the_page(chromium, world):
+    chromium.open(world.daemon)
+    chromium.go("/data")
+    for one in world.daemon.http("GET", "/api/v1/login-sessions")["login_sessions"]:
+        world.daemon.http("DELETE", f"/api/v1/login-sessions/{one['id']}")
+    chromium.do("click", at="nav >> text=Runs")
+    chromium.do("wait", at="dialog >> text=Your session has ended")
+    chromium.do("fill", at="dialog >> input", text=world.daemon.token)
+    chromium.do("click", at="dialog >> button:has-text('Sign in')")
+    wait_headline(chromium, "run")
+    assert chromium.path == "/runs"
+
+
+# ---- keys
+
+def test_places_and_rows_are_reached_by_keys(page):
+    page.go("/")
+    for keys, path in (("gr", "/runs"), ("gd", "/data"), ("gp", "/pipelines"), ("gg", "/gpus"), ("gh", "/")):
+        for key in keys:
+            page.do("press", key=key)
+        page.do("waitfor", js=f"location.pathname === {path!r}")
+        page.do("settled")
+    for key in "gr":
+        page.do("press", key=key)
+    page.do("wait", at="[data-row]")
+    page.do("press", key="j")
+    page.do("press", key="j")
+    page.do("press", key="k")
+    assert page.js("document.activeElement === document.querySelector('[data-row]')")
+    page.do("press", key="Enter")
+    page.do("waitfor", js="location.pathname.startsWith('/runs/')")
+
+
+def test_find_opens_a_file_by_its_name(page):
+    page.go("/")
+    page.do("press", key="/")
+    page.do("wait", at="dialog input")
+    page.do("type", text="report@master:/report.json")
+    page.do("wait", at="[role=option]")
+    page.do("press", key="Enter")
+    page.do("waitfor", js="location.pathname === '/data/default/report/master/-/report.json'")
+
+
+def test_the_skip_link_moves_the_focus(page):
+    page.go("/runs")
+    page.js("document.activeElement.blur()")
+    page.do("press", key="Tab")
+    assert page.js("document.activeElement.className") == "skip"
+    page.do("press", key="Enter")
+    assert page.js("document.activeElement.id") == "main"
+    assert page.path == "/runs"
+
+
+def test_arrows_follow_the_edges_of_the_graph(page):
+    page.go("/")
+    page.js("document.querySelector('[data-node=\"default/labels\"]').focus()")
+    page.do("waitfor", js="document.querySelectorAll('.g .dim').length > 0")  # decode has nothing to do with labels
+    page.do("press", key="ArrowRight")
+    assert page.js("document.activeElement.getAttribute('data-node')") == "default/split"
+    page.do("press", key="ArrowLeft")
+    assert page.js("document.activeElement.getAttribute('data-node')") in ("default/labels", "default/decode")
