@@ -1,4 +1,5 @@
 """Names and contents that try to become part of the page, addresses of things that are gone, a daemon that goes away."""
+import http.client
 import urllib.parse
 
 import pytest
@@ -31,8 +32,14 @@ def test_pictures_run_no_script(page):
 
 
 def test_a_file_opened_by_its_address_is_not_a_page(world):
-    reply = world.daemon.http("GET", "/api/v1/repos/default/photos/refs/master/files/porto/evil.svg", raw=True)
-    assert reply == seed.EVIL_SVG
+    where = urllib.parse.urlsplit(world.daemon.url)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
+    connection.request("GET", "/api/v1/repos/default/photos/refs/master/files/porto/evil.svg", headers={"Authorization": "Bearer " + world.daemon.token})
+    reply = connection.getresponse()
+    assert reply.read() == seed.EVIL_SVG
+    assert {name: reply.getheader(name) for name in ("Content-Type", "X-Content-Type-Options", "Content-Disposition", "Content-Security-Policy")} == {
+        "Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment", "Content-Security-Policy": "sandbox; default-src 'none'"}
+    connection.close()
 
 
 def test_a_log_is_text(page, world):

@@ -84,6 +84,9 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
     }
     /* the bytes of a symbolic link are its target */
     pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind));
+    /* a browser that is sent here saves the file, and runs nothing of it */
+    pl_http_reply_header(req, "Content-Disposition", "attachment");
+    pl_http_reply_header(req, "Content-Security-Policy", "sandbox; default-src 'none'");
     if (v.open)
         from = (struct pl_download_from){pl_open_commit_reader(v.open), pl_open_commit_ref(v.open), drop_open};
     else

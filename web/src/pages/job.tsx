@@ -12,6 +12,7 @@ import { inputsOf, retryOf, waitReason } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState } from "../core/states";
 import { DatumBar } from "../parts/bar";
+import { Curves } from "../parts/curves";
 import { Confirm } from "../parts/dialog";
 import { RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
@@ -252,7 +253,8 @@ function Whole({ facts, wanted }: { facts: Facts; wanted: string }) {
   const over = isOver(job.state);
   return (
     <>
-      <div class="panel pad"><DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} /><p class="small muted after">{datumWords(job.datums, over)}</p></div>
+      <Curves project={job.project} stage={job.stage} run={job.run} live={!over} />
+      <div class="panel pad after"><DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} /><p class="small muted after">{datumWords(job.datums, over)}</p></div>
       {chosen && (
         <section class="failing">
           <DatumList title="Datums that ran" chosen={chosen.id} list={list.map((one) => ({ id: one.id, text: one.paths ?? one.id, bytes: Number((one.bytes as { in?: number } | null)?.in ?? 0) }))} />
