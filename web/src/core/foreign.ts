@@ -37,3 +37,7 @@ export function logLine(line: string): string {
   const plain = line.replace(COLOURS, "").replace(/\r+$/, "");
   return text(plain.slice(plain.lastIndexOf("\r") + 1));
 }
+
+export function logText(lines: string): string {
+  return lines.split("\n").map(logLine).join("\n");
+}

@@ -88,7 +88,7 @@ function Node({ node }: { node: GpuNode }) {
 }
 
 // Held and computed by stage, over the jobs that the list has.
-function Spent({ jobs }: { jobs: Job[] }) {
+function spentOf(jobs: Job[]): [string, { held: number; used: number; measured: number }][] {
   const stages = new Map<string, { held: number; used: number; measured: number }>();
   for (const job of jobs) {
     if (!job.gpu) continue;
@@ -98,8 +98,10 @@ function Spent({ jobs }: { jobs: Job[] }) {
     sum.measured += job.gpu.measured_ms;
     stages.set(job.stage, sum);
   }
-  const rows = [...stages].filter(([, sum]) => sum.held > 0).sort((a, b) => b[1].held - a[1].held).slice(0, 12);
-  if (rows.length === 0) return null;
+  return [...stages].filter(([, sum]) => sum.held > 0).sort((a, b) => b[1].held - a[1].held).slice(0, 12);
+}
+
+function Spent({ rows }: { rows: ReturnType<typeof spentOf> }) {
   return (
     <Part id="spent" title="Where GPU time went" right="of the newest jobs">
       <div class="panel"><table class="list" aria-label="Where GPU time went"><thead><tr><th>Stage</th><th class="num">Held</th><th class="num">Computed</th></tr></thead>
@@ -116,13 +118,14 @@ export function GpusPage() {
   return (
     <Content of={loaded} rows={6}>{({ gpus, jobs }) => {
       const n = numbersOf(gpus);
+      const spent = spentOf(jobs);
       const waiting = jobs.filter((job) => !isOver(job.state) && isWaiting(job));
       const forGpu = waiting.filter((job) => /\bGPU/.test(job.reason));
       const products = [...new Set([...gpus.gpus.map((gpu) => gpu.product), ...gpus.nodes.map((node) => node.product ?? "")])].filter(Boolean);
       return (
         <>
           <Head title={headline(n, forGpu.length)} lead={[products.length ? products.map(name).join(", ") : null, gpus.driver ? `driver ${name(gpus.driver)}` : null, gpus.not_measured ? `use is not measured: ${name(gpus.not_measured)}` : null]} />
-          <div class="cols">
+          <div class={spent.length > 0 ? "cols" : ""}>
             <div>
               <Part id="waits" title="What waits">
                 <div class="panel">{waiting.length === 0 ? <p class="empty">Nothing waits.</p> : (
@@ -139,7 +142,7 @@ export function GpusPage() {
                   </div>
                 </Part>)}
             </div>
-            <aside aria-label="GPU time"><Spent jobs={jobs} /></aside>
+            {spent.length > 0 && <aside aria-label="GPU time"><Spent rows={spent} /></aside>}
           </div>
         </>
       );

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { fileAddress, get, post } from "../api/client";
 import type { Attempt, Job } from "../api/schema";
 import { type Failure, type Way, endOf, lineThatMatters, pathOfDatum, waysOf } from "../core/failures";
-import { logLine, middle, name } from "../core/foreign";
+import { logLine, logText, middle, name } from "../core/foreign";
 import { counted, duration, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
 import { pageKeys } from "../core/keys";
@@ -47,14 +47,10 @@ async function tails(job: Job, attempts: Attempt[], signal: AbortSignal): Promis
     out.push(...(await Promise.all(wanted.slice(i, i + AT_ONCE).map(async (attempt): Promise<Failure> => {
       const found = await get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path: { project: job.project, stage: job.stage, run: job.run, datum: attempt.id }, signal });
       const tail = found.attempts[found.attempts.length - 1]?.tail ?? "";
-      return { id: attempt.id, paths: attempt.paths ?? "", reason: endOf(attempt), line: tail ? lineThatMatters(logLine2(tail)).line : "", bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), node: attempt.node ?? "" };
+      return { id: attempt.id, paths: attempt.paths ?? "", reason: endOf(attempt), line: tail ? lineThatMatters(logText(tail)).line : "", bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), node: attempt.node ?? "" };
     }))));
   }
   return out;
-}
-
-function logLine2(tail: string): string {
-  return tail.split("\n").map(logLine).join("\n");
 }
 
 function headline(job: Job): string {
@@ -118,9 +114,9 @@ function DatumInputs({ job, paths }: { job: Job; paths: string }) {
   );
 }
 
-function LastLines({ tail }: { tail: string }) {
+function LastLines({ tail, failed }: { tail: string; failed: boolean }) {
   const lines = tail.replace(/\n$/, "").split("\n").map(logLine);
-  const bad = lineThatMatters(lines.join("\n")).at;
+  const bad = failed ? lineThatMatters(lines.join("\n")).at : -1;
   const from = Math.max(0, lines.length - 50);
   return (
     <div class="panel log" tabIndex={0} role="region" aria-label="The last lines that it printed">
@@ -165,7 +161,7 @@ function OneDatum({ job, id, way }: { job: Job; id: string; way: Way | undefined
       const last = found.attempts[found.attempts.length - 1];
       if (!last) return <p class="panel empty">No attempt at this datum is kept.</p>;
       const tail = last.tail ?? "";
-      const matters = last.state === "success" ? null : tail ? lineThatMatters(logLine2(tail)).line : endOf(last);
+      const matters = last.state === "success" ? null : tail ? lineThatMatters(logText(tail)).line : endOf(last);
       const ms = last.ms as { fetch?: number; compute?: number } | null;
       return (
         <div>
@@ -189,7 +185,7 @@ function OneDatum({ job, id, way }: { job: Job; id: string; way: Way | undefined
           <section aria-labelledby="h-out">
             <div class="bar-head"><h2 id="h-out">What it printed</h2><span class="faint">{tail ? "last lines" : ""}, attempt {last.attempt}</span>
               <span class="right"><To place={{ page: "log", project: job.project, stage: job.stage, run: job.run }} query={{ datum: found.id }}>whole log</To></span></div>
-            {tail ? <LastLines tail={tail} /> : <p class="panel empty">It printed nothing{last.state === "success" ? ", or its lines are in the whole log" : ""}.</p>}
+            {tail ? <LastLines tail={tail} failed={matters !== null} /> : <p class="panel empty">It printed nothing{last.state === "success" ? ", or its lines are in the whole log" : ""}.</p>}
           </section>
           <Attempts attempts={found.attempts} />
         </div>
