@@ -1,62 +1,35 @@
 import { describe, expect, it } from "vitest";
-import type { Pipeline } from "../src/api/schema";
-import { type Drawing, draw, relatives, rounded } from "../src/core/drawing";
+import type { Graph } from "../src/api/schema";
+import { drawingsOf, relatives, rounded } from "../src/core/drawing";
 
-function pipeline(stages: Record<string, string[]>): Pipeline {
-  return { project: "p", name: "x", version: 1, created_us: 0, updated_us: 0, source: "", state: "running", stages: Object.entries(stages).map(([name, inputs]) => ({ name, branch: "master", inputs, gpu: false })) };
-}
+const box = { w: 184, h: 84, count: 1, project: "p", row: 0 };
+const GRAPH: Graph = {
+  version: "1", w: 400, h: 300, total: 4, folded: false,
+  bands: [{ x: 0, y: 48, w: 400, h: 100, pipelines: [{ project: "p", name: "a", version: 1 }] }, { x: 0, y: 200, w: 400, h: 100, pipelines: [{ project: "p", name: "b", version: 2 }] }],
+  nodes: [
+    { ...box, kind: "stage", band: 0, key: "p/one", name: "one", x: 200, y: 48, rail: 114, layer: 1 }, { ...box, kind: "repo", band: 0, key: "p/in", name: "in", x: 0, y: 92, rail: 114, layer: 0 },
+    { ...box, kind: "repo", band: 1, key: "p/other", name: "other", x: 0, y: 244, rail: 266, layer: 0 }, { ...box, kind: "stage", band: 1, key: "p/two", name: "two", x: 200, y: 200, rail: 266, layer: 1 },
+  ],
+  edges: [
+    { from: 1, to: 0, count: 1, input: "in", glob: "/train/*.csv", points: [164, 114, 200, 114] },
+    { from: 2, to: 3, count: 1, input: "other", glob: "/", files: ["/model.npz"], points: [164, 266, 200, 266] },
+    { from: 2, to: 3, count: 3, points: [164, 266, 200, 266] },
+  ],
+};
 
-const STREET = { evaluate: ["train-vit", "split"], decode: ["photos"], split: ["decode", "labels"], "train-vit": ["split"], export: ["evaluate", "train-vit", "photos"], embed: ["split"], segment: ["photos", "q/other"] };
-
-// Where two pieces of a path run, a box has no business to be.
-function crossed(drawing: Drawing): string[] {
-  const out: string[] = [];
-  for (const edge of drawing.edges) {
-    for (let i = 1; i < edge.points.length; i++) {
-      const [ax, ay] = edge.points[i - 1]!;
-      const [bx, by] = edge.points[i]!;
-      for (const node of drawing.nodes) {
-        const inside = Math.max(ax, bx) > node.x + 1 && Math.min(ax, bx) < node.x + node.w - 1 && Math.max(ay, by) > node.y + 1 && Math.min(ay, by) < node.y + node.h - 1;
-        if (inside) out.push(`${edge.from} → ${edge.to} over ${node.id}`);
-      }
-    }
-  }
-  return out;
-}
-
-describe("a drawing", () => {
-  const drawing = draw(pipeline(STREET));
-  const layer = new Map(drawing.nodes.map((node) => [node.name, node.layer]));
-  it("has a node for each stage and each repo that no stage writes", () => expect([...layer.keys()].sort()).toEqual(["decode", "embed", "evaluate", "export", "labels", "other", "photos", "segment", "split", "train-vit"]));
-  it("has one edge for each input", () => expect(drawing.edges).toHaveLength(12));
-  it("puts a stage right of all that it reads", () => {
-    for (const edge of drawing.edges) expect(layer.get(edge.from.split("/")[1]!)!).toBeLessThan(layer.get(edge.to.split("/")[1]!)!);
+describe("drawings of bands", () => {
+  const drawings = drawingsOf(GRAPH);
+  it("have their own corner", () => {
+    expect(drawings[1]!.nodes.map((node) => [node.name, node.x, node.y, node.rail])).toEqual([["other", 0, 44, 66], ["two", 200, 0, 66]]);
+    expect(drawings[1]!.edges[0]!.points).toEqual([[164, 66], [200, 66]]);
   });
-  it("draws right angles only", () => {
-    for (const edge of drawing.edges) for (let i = 1; i < edge.points.length; i++) {
-      const [[ax, ay], [bx, by]] = [edge.points[i - 1]!, edge.points[i]!];
-      expect(ax === bx || ay === by).toBe(true);
-    }
-  });
-  it("lays no edge on a box", () => expect(crossed(drawing)).toEqual([]));
-  it("lays no box on a box", () => {
-    for (const a of drawing.nodes) for (const b of drawing.nodes) if (a !== b) expect(a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h).toBe(false);
-  });
-  it("keeps all inside", () => {
-    for (const node of drawing.nodes) expect(node.x >= 0 && node.y >= 0 && node.x + node.w <= drawing.w && node.y + node.h <= drawing.h).toBe(true);
-    for (const edge of drawing.edges) for (const [x, y] of edge.points) expect(x >= 0 && y >= 0 && x <= drawing.w && y <= drawing.h).toBe(true);
-  });
-  it("lays a thousand stages out at once", () => {
-    const stages: Record<string, string[]> = {};
-    for (let i = 0; i < 1000; i++) stages[`s${i}`] = i < 10 ? ["in"] : [`s${i - 10}`, `s${i - 7}`];
-    expect(draw(pipeline(stages)).nodes).toHaveLength(1001);
-  });
-  it("ends with a stage that reads itself", () => expect(draw(pipeline({ a: ["a", "b"] })).nodes).toHaveLength(2));
+  it("keep the numbers that edges name", () => expect(drawings[0]!.nodes.map((node) => node.at)).toEqual([0, 1]));
+  it("label an edge by its glob or its files, several edges by nothing", () => expect(drawings.flatMap((one) => one.edges.map((edge) => edge.label))).toEqual(["/train/*.csv", "model.npz", ""]));
 });
 
 describe("relatives", () => {
-  const { edges } = draw(pipeline(STREET));
-  it("are ancestors and descendants, not siblings", () => expect([...relatives(edges, "p/train-vit")].sort()).toEqual(["p/decode", "p/evaluate", "p/export", "p/labels", "p/photos", "p/split", "p/train-vit"]));
+  const edges = [[0, 1], [1, 2], [3, 2], [2, 4], [1, 5]].map(([from, to]) => ({ from: from!, to: to! }));
+  it("are ancestors and descendants, not siblings", () => expect([...relatives(edges, 2)].sort()).toEqual([0, 1, 2, 3, 4]));
 });
 
 describe("round corners", () => {

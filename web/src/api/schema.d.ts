@@ -458,6 +458,104 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the graph of repos and stages with the places of its boxes and the paths of its edges, in px. A graph of more than 200 nodes is folded, unless `fold` is false; `keep` names nodes that stay out. The ETag changes with the picture. */
+        get: {
+            parameters: {
+                query?: {
+                    fold?: boolean;
+                    keep?: string[];
+                    pipeline?: string;
+                    project?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Graph"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/graph/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns what the stages and repos of the graph do and hold now, by the keys of its nodes. */
+        get: {
+            parameters: {
+                query?: {
+                    pipeline?: string;
+                    project?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["GraphState"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -559,6 +657,55 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{project}/{stage}/{run}/cause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns why a job ran: what changed in its inputs, code and spec since the stage's last job before it that succeeded (`before`; "" = there is none), and that as a sentence. Of inputs only files count that the stage's globs select. */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    project: string;
+                    run: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["JobCause"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{project}/{stage}/{run}/datums": {
         parameters: {
             query?: never;
@@ -619,7 +766,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the attempts at one datum, named by its id, a prefix of it, or its paths. */
+        /** Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `tail_line` of a failed attempt is the line of its `tail` that explains the failure best; 1 is the first line. */
         get: {
             parameters: {
                 query?: never;
@@ -641,6 +788,59 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["DatumAttempts"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{project}/{stage}/{run}/failures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Groups the job's failed datums by what their messages say, with what each group has in common and in how many of the stage's last 24 jobs before this one it occurred. `kept` tells of how many of the `failed` datums the attempts are kept. With `group`, an id, the reply has that group alone with a page of its datums. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    group?: string;
+                    limit?: number;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    run: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Failures"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -1115,6 +1315,51 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["MetricList"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/needs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists what needs somebody, the worst kind first and in each kind the oldest: disks without space (to operators), stages whose newest result failed, sources whose specs are not accepted, stages of whose newest result some datums failed, jobs that have waited for more than five minutes. Of each kind at most 100; `more` counts the others. */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Needs"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -6037,6 +6282,8 @@ export interface components {
             fence: number;
             finished_us: number;
             gpu?: Record<string, never> | null;
+            gpu_ms?: number | null;
+            gpus?: number | null;
             id: string;
             image_id?: string | null;
             ms?: Record<string, never> | null;
@@ -6047,8 +6294,10 @@ export interface components {
             reason: string;
             rusage?: Record<string, never> | null;
             signal: number;
+            started_us?: number | null;
             state: string;
             tail?: string | null;
+            tail_line?: number | null;
             timed_out: boolean;
             worker?: number | null;
         };
@@ -6083,6 +6332,20 @@ export interface components {
         };
         BroughtPacks: {
             packs: components["schemas"]["BroughtPack"][];
+        };
+        CauseInput: {
+            added?: number | null;
+            changed?: number | null;
+            folder?: string | null;
+            from?: string | null;
+            more?: boolean | null;
+            name: string;
+            note?: string | null;
+            paths?: string[] | null;
+            project: string;
+            removed?: number | null;
+            repo: string;
+            to?: string | null;
         };
         Change: {
             change: string;
@@ -6188,6 +6451,36 @@ export interface components {
         Events: {
             events: components["schemas"]["Event"][];
             last: number;
+        };
+        FailedDatum: {
+            bytes?: number | null;
+            id: string;
+            node: string;
+            paths: string;
+            reason: string;
+        };
+        FailureGroup: {
+            bytes_max?: number | null;
+            bytes_min?: number | null;
+            count: number;
+            datum: string;
+            folder: string;
+            id: string;
+            jobs_before: number;
+            message: string;
+            node: string;
+            paths: string;
+            reason: string;
+            run_before: string;
+        };
+        Failures: {
+            datums?: components["schemas"]["FailedDatum"][] | null;
+            failed: number;
+            groups: components["schemas"]["FailureGroup"][];
+            jobs_examined: number;
+            kept: number;
+            next?: string | null;
+            run: string;
         };
         File: {
             files?: number | null;
@@ -6360,6 +6653,76 @@ export interface components {
             nodes: components["schemas"]["GpuNode"][];
             not_measured?: string | null;
         };
+        Graph: {
+            bands: components["schemas"]["GraphBand"][];
+            edges: components["schemas"]["GraphEdge"][];
+            folded: boolean;
+            h: number;
+            nodes: components["schemas"]["GraphNode"][];
+            total: number;
+            version: string;
+            w: number;
+        };
+        GraphBand: {
+            h: number;
+            pipelines: components["schemas"]["GraphPipeline"][];
+            w: number;
+            x: number;
+            y: number;
+        };
+        GraphCommit: {
+            author: string;
+            bytes: number;
+            created_us: number;
+            files: number;
+            id: string;
+            message: string;
+        };
+        GraphDatums: {
+            done: number;
+            failed: number;
+            reused: number;
+            total: number;
+        };
+        GraphEdge: {
+            count: number;
+            files?: string[] | null;
+            from: number;
+            glob?: string | null;
+            input?: string | null;
+            points: number[];
+            to: number;
+        };
+        GraphNode: {
+            band: number;
+            branch?: string | null;
+            count: number;
+            gpus?: number | null;
+            h: number;
+            key?: string | null;
+            kind: string;
+            layer: number;
+            members?: string[] | null;
+            name?: string | null;
+            pipeline?: string | null;
+            project: string;
+            rail: number;
+            row: number;
+            w: number;
+            x: number;
+            y: number;
+        };
+        GraphPipeline: {
+            commit?: string | null;
+            name: string;
+            project: string;
+            version: number;
+        };
+        GraphState: {
+            repos: components["schemas"]["RepoState"][];
+            stages: components["schemas"]["StageState"][];
+            version: string;
+        };
         Job: {
             as?: string | null;
             attempts?: number | null;
@@ -6389,6 +6752,15 @@ export interface components {
             warnings: string[];
             workers?: components["schemas"]["JobWorker"][] | null;
             workers_lost?: number | null;
+        };
+        JobCause: {
+            before: string;
+            code?: string[] | null;
+            inputs: components["schemas"]["CauseInput"][];
+            rerun_of: string;
+            run: string;
+            spec?: string | null;
+            text: string;
         };
         JobGpu: {
             held_ms: number;
@@ -6476,6 +6848,20 @@ export interface components {
         MetricList: {
             metrics: components["schemas"]["MetricLine"][];
             next?: string | null;
+        };
+        Need: {
+            failed?: number | null;
+            kind: string;
+            project: string;
+            run: string;
+            since_us: number;
+            stage: string;
+            text: string;
+            total?: number | null;
+        };
+        Needs: {
+            more: number;
+            needs: components["schemas"]["Need"][];
         };
         NewBranch: {
             from?: string | null;
@@ -6774,6 +7160,14 @@ export interface components {
             next?: string | null;
             repos: components["schemas"]["Repo"][];
         };
+        RepoState: {
+            branch: string;
+            commit?: components["schemas"]["GraphCommit"] | null;
+            exists: boolean;
+            key: string;
+            name: string;
+            project: string;
+        };
         Rerun: {
             as?: string | null;
             failed?: boolean | null;
@@ -6941,6 +7335,23 @@ export interface components {
             stage: string;
             what?: string | null;
         };
+        StageState: {
+            code?: string | null;
+            commit?: components["schemas"]["GraphCommit"] | null;
+            created_us?: number | null;
+            datums?: components["schemas"]["GraphDatums"] | null;
+            device?: string | null;
+            finished_us?: number | null;
+            key: string;
+            name: string;
+            project: string;
+            reason?: string | null;
+            run?: string | null;
+            stale: boolean;
+            started_us?: number | null;
+            state: string;
+            stopped: boolean;
+        };
         Status: {
             clock: Record<string, never>;
             counts: Record<string, never>;
@@ -7037,6 +7448,7 @@ export type Branch = components['schemas']['Branch'];
 export type Branches = components['schemas']['Branches'];
 export type BroughtPack = components['schemas']['BroughtPack'];
 export type BroughtPacks = components['schemas']['BroughtPacks'];
+export type CauseInput = components['schemas']['CauseInput'];
 export type Change = components['schemas']['Change'];
 export type ChangedFiles = components['schemas']['ChangedFiles'];
 export type Changes = components['schemas']['Changes'];
@@ -7053,6 +7465,9 @@ export type Error = components['schemas']['Error'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type Event = components['schemas']['Event'];
 export type Events = components['schemas']['Events'];
+export type FailedDatum = components['schemas']['FailedDatum'];
+export type FailureGroup = components['schemas']['FailureGroup'];
+export type Failures = components['schemas']['Failures'];
 export type File = components['schemas']['File'];
 export type Files = components['schemas']['Files'];
 export type FinishOpen = components['schemas']['FinishOpen'];
@@ -7070,7 +7485,16 @@ export type GpuHolder = components['schemas']['GpuHolder'];
 export type GpuMemory = components['schemas']['GpuMemory'];
 export type GpuNode = components['schemas']['GpuNode'];
 export type Gpus = components['schemas']['Gpus'];
+export type Graph = components['schemas']['Graph'];
+export type GraphBand = components['schemas']['GraphBand'];
+export type GraphCommit = components['schemas']['GraphCommit'];
+export type GraphDatums = components['schemas']['GraphDatums'];
+export type GraphEdge = components['schemas']['GraphEdge'];
+export type GraphNode = components['schemas']['GraphNode'];
+export type GraphPipeline = components['schemas']['GraphPipeline'];
+export type GraphState = components['schemas']['GraphState'];
 export type Job = components['schemas']['Job'];
+export type JobCause = components['schemas']['JobCause'];
 export type JobGpu = components['schemas']['JobGpu'];
 export type JobList = components['schemas']['JobList'];
 export type JobSpec = components['schemas']['JobSpec'];
@@ -7084,6 +7508,8 @@ export type LoginSession = components['schemas']['LoginSession'];
 export type LoginSessions = components['schemas']['LoginSessions'];
 export type MetricLine = components['schemas']['MetricLine'];
 export type MetricList = components['schemas']['MetricList'];
+export type Need = components['schemas']['Need'];
+export type Needs = components['schemas']['Needs'];
 export type NewBranch = components['schemas']['NewBranch'];
 export type NewCredential = components['schemas']['NewCredential'];
 export type NewGc = components['schemas']['NewGc'];
@@ -7131,6 +7557,7 @@ export type RepoGit = components['schemas']['RepoGit'];
 export type RepoLook = components['schemas']['RepoLook'];
 export type RepoLooks = components['schemas']['RepoLooks'];
 export type Repos = components['schemas']['Repos'];
+export type RepoState = components['schemas']['RepoState'];
 export type Rerun = components['schemas']['Rerun'];
 export type RerunReply = components['schemas']['RerunReply'];
 export type Role = components['schemas']['Role'];
@@ -7158,6 +7585,7 @@ export type SourceSettings = components['schemas']['SourceSettings'];
 export type SourceUpdate = components['schemas']['SourceUpdate'];
 export type Stage = components['schemas']['Stage'];
 export type StageChange = components['schemas']['StageChange'];
+export type StageState = components['schemas']['StageState'];
 export type Status = components['schemas']['Status'];
 export type Stopped = components['schemas']['Stopped'];
 export type Token = components['schemas']['Token'];

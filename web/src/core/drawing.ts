@@ -1,132 +1,78 @@
-// The graph of one pipeline as boxes and paths, in the shape in which the daemon gives them: nodes with x, y, w, h and edges with points.
-//
-// Layers by the longest path, rows by the order of the spec. An edge to the next layer turns in the gap between both; a longer one runs
-// in a lane of its own below all rows, so that no edge lies on a box. Edges of one node share their trunk.
-import type { Pipeline } from "../api/schema";
-import { stagesInOrder } from "./runs";
+// The graph as the daemon lays it out: one drawing for each band, which has the pipelines that read each other.
+import { get } from "../api/client";
+import type { Graph, GraphNode, GraphPipeline, GraphState, RepoState, StageState } from "../api/schema";
 
-export interface Node {
-  id: string; // PROJECT/NAME
-  kind: "repo" | "stage";
-  project: string;
-  name: string;
-  gpu: boolean;
-  x: number;
-  y: number;
-  w: number;
-  h: number;
-  rail: number; // y of the output port
-  layer: number;
+export interface Node extends GraphNode {
+  at: number; // its number in the graph, which edges name
 }
 
 export interface Edge {
-  from: string;
-  to: string;
+  from: number;
+  to: number;
+  label: string; // the glob, or the files; "" for a whole repo and for several edges
   points: [number, number][];
 }
 
+// A band, with its upper left corner at 0, 0.
 export interface Drawing {
+  pipelines: GraphPipeline[];
   w: number;
   h: number;
   nodes: Node[];
   edges: Edge[];
 }
 
-export const SIZES = { repoW: 164, repoH: 44, stageW: 184, stageH: 84, hang: 12, rail: 66, rowH: 128, gap: 44, lane: 12, port: 12, under: 20 };
-
-interface Item {
-  id: string;
-  kind: "repo" | "stage";
-  project: string;
-  name: string;
-  gpu: boolean;
-  inputs: string[];
-  layer: number;
-  row: number;
+export interface Picture {
+  drawings: Drawing[];
+  folded: boolean;
+  stages: Map<string, StageState>; // by PROJECT/NAME
+  repos: Map<string, RepoState>;
 }
 
-function itemsOf(pipeline: Pipeline): Item[] {
-  const own = new Set(pipeline.stages.map((stage) => stage.name));
-  const id = (name: string) => (name.includes("/") ? name : `${pipeline.project}/${name}`);
-  const items = new Map<string, Item>();
-  for (const stage of stagesInOrder(pipeline)) {
-    const inputs = stage.inputs.map(id).filter((input) => input !== id(stage.name));
-    for (const input of inputs) {
-      const [project = "", name = ""] = input.split("/");
-      if (!(project === pipeline.project && own.has(name)) && !items.has(input)) {
-        items.set(input, { id: input, kind: "repo", project, name, gpu: false, inputs: [], layer: 0, row: 0 });
-      }
-    }
-    const layer = Math.max(0, ...inputs.map((input) => items.get(input)?.layer ?? 0)) + 1;
-    items.set(id(stage.name), { id: id(stage.name), kind: "stage", project: pipeline.project, name: stage.name, gpu: stage.gpu, inputs, layer, row: 0 });
-  }
-  return [...items.values()];
+export const HANG = 12; // the output port of a stage lies so far beyond its right side
+const ROOM = 26; // below a band, for the author of a repo
+
+function labelOf(edge: Graph["edges"][number]): string {
+  if (edge.count !== 1) return "";
+  if (edge.files?.length) return edge.files.length === 1 ? edge.files[0]!.replace(/^\//, "") : `${edge.files[0]!} …`;
+  return edge.glob && edge.glob !== "/" ? edge.glob : "";
 }
 
-// Rows: in each layer near the middle of what a node reads, the order kept.
-function setRows(items: Item[]): void {
-  const byId = new Map(items.map((item) => [item.id, item]));
-  const layers: Item[][] = [];
-  for (const item of items) (layers[item.layer] ??= []).push(item);
-  for (const layer of layers) {
-    if (!layer) continue;
-    const wanted = (item: Item) => {
-      const rows = item.inputs.map((input) => byId.get(input)!.row).sort((a, b) => a - b);
-      return rows.length ? rows[Math.floor((rows.length - 1) / 2)]! : 0;
-    };
-    if (layer[0]!.layer > 0) layer.sort((a, b) => wanted(a) - wanted(b));
-    let free = 0;
-    for (const item of layer) {
-      item.row = Math.max(free, item.layer > 0 ? wanted(item) : 0);
-      free = item.row + 1;
-    }
-  }
-}
-
-function place(item: Item, columns: number[]): Node {
-  const stage = item.kind === "stage";
-  const top = item.row * SIZES.rowH;
-  const rail = top + SIZES.rail;
-  return {
-    id: item.id, kind: item.kind, project: item.project, name: item.name, gpu: item.gpu, layer: item.layer, rail,
-    x: columns[item.layer]!, y: stage ? top : rail - SIZES.repoH / 2, w: stage ? SIZES.stageW : SIZES.repoW, h: stage ? SIZES.stageH : SIZES.repoH,
-  };
-}
-
-// y of the i-th of n input ports: one lies on the rail, the others above it.
-function portY(node: Node, i: number, n: number): number {
-  return node.rail - (n - 1 - i) * Math.min(SIZES.port, (SIZES.rail - 12) / Math.max(1, n - 1));
-}
-
-export function draw(pipeline: Pipeline): Drawing {
-  const items = itemsOf(pipeline);
-  setRows(items);
-  const layers = Math.max(0, ...items.map((item) => item.layer));
-  const columns = Array.from({ length: layers + 1 }, (_, layer) => (layer === 0 ? 0 : SIZES.repoW + SIZES.gap + (layer - 1) * (SIZES.stageW + SIZES.hang + SIZES.gap)));
-  const nodes = items.map((item) => place(item, columns));
-  const byId = new Map(nodes.map((node) => [node.id, node]));
-  const rows = Math.max(0, ...items.map((item) => item.row)) + 1;
-  const lanes = new Map<string, number>(); // of a node with long edges: its lane below the rows
-  const edges: Edge[] = [];
-  for (const item of items) {
-    const to = byId.get(item.id)!;
-    item.inputs.forEach((input, i) => {
-      const from = byId.get(input)!;
-      const x1 = from.x + from.w + (from.kind === "stage" ? SIZES.hang : 0);
-      const y2 = portY(to, i, item.inputs.length);
-      const entry = to.x - 16 - i * 6;
-      if (to.layer - from.layer === 1) {
-        edges.push({ from: input, to: item.id, points: from.rail === y2 ? [[x1, y2], [to.x, y2]] : [[x1, from.rail], [x1 + 14, from.rail], [x1 + 14, y2], [to.x, y2]] });
-        return;
-      }
-      if (!lanes.has(input)) lanes.set(input, lanes.size);
-      const laneY = rows * SIZES.rowH - SIZES.rowH + SIZES.stageH + SIZES.under + lanes.get(input)! * SIZES.lane;
-      edges.push({ from: input, to: item.id, points: [[x1, from.rail], [x1 + 8, from.rail], [x1 + 8, laneY], [entry, laneY], [entry, y2], [to.x, y2]] });
+export function drawingsOf(graph: Graph): Drawing[] {
+  const nodes = graph.nodes.map((node, at): Node => ({ ...node, at }));
+  return graph.bands.map((band, number): Drawing => {
+    const own = nodes.filter((node) => node.band === number).map((node) => ({ ...node, x: node.x - band.x, y: node.y - band.y, rail: node.rail - band.y }));
+    const edges = graph.edges.filter((edge) => nodes[edge.to]!.band === number).map((edge): Edge => {
+      const points: [number, number][] = [];
+      for (let i = 0; i + 1 < edge.points.length; i += 2) points.push([edge.points[i]! - band.x, edge.points[i + 1]! - band.y]);
+      return { from: edge.from, to: edge.to, label: labelOf(edge), points };
     });
+    return { pipelines: band.pipelines, w: band.w, h: band.h + ROOM, nodes: own, edges };
+  });
+}
+
+// From left to right, and from above: the order in which Tab goes.
+export function inOrder(nodes: Node[]): Node[] {
+  return [...nodes].sort((a, b) => a.layer - b.layer || a.y - b.y);
+}
+
+const kept = new Map<string, Graph>(); // the newest picture of each question
+const KEPT = 20;
+
+// The state is asked for each time, the picture only when it is another one.
+export async function loadPicture(query: { project?: string; pipeline?: string }, signal?: AbortSignal): Promise<Picture> {
+  const key = `${query.project ?? ""}/${query.pipeline ?? ""}`;
+  const state: GraphState = await get("/api/v1/graph/state", { query, signal });
+  let graph = kept.get(key);
+  if (!graph || graph.version !== state.version) {
+    graph = await get("/api/v1/graph", { query, signal });
+    kept.set(key, graph);
+    if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
   }
-  const w = Math.max(0, ...nodes.map((node) => node.x + node.w + SIZES.hang));
-  const h = rows * SIZES.rowH - SIZES.rowH + SIZES.stageH + SIZES.under + lanes.size * SIZES.lane + 8;
-  return { w, h, nodes, edges };
+  return {
+    drawings: drawingsOf(graph), folded: graph.folded,
+    stages: new Map(state.stages.map((stage) => [stage.key, stage])), repos: new Map(state.repos.map((repo) => [repo.key, repo])),
+  };
 }
 
 // The path of an edge with round corners.
@@ -147,7 +93,7 @@ export function rounded(points: [number, number][], radius = 8): string {
 }
 
 // A node with all that it was made from and all that is made from it.
-export function relatives(edges: Edge[], id: string): Set<string> {
+export function relatives(edges: { from: number; to: number }[], id: number): Set<number> {
   const found = new Set([id]);
   const walk = (from: "from" | "to", to: "from" | "to") => {
     const seen = new Set([id]);

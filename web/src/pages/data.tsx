@@ -1,17 +1,15 @@
 // All repos: which take pushes, which are written by stages, and which are older than what they were made from.
 import { useState } from "preact/hooks";
 import { get, post } from "../api/client";
-import type { Job, Pipeline, Repo } from "../api/schema";
+import type { Pipeline, Repo } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, number, size } from "../core/format";
 import { go, setQuery } from "../core/going";
 import { useLoad } from "../core/load";
-import { newestJobs } from "../core/needs";
 import { pathOf } from "../core/places";
 import { commitOf, readersOf, writerOf } from "../core/repos";
 import { may } from "../core/session";
 import { Confirm } from "../parts/dialog";
-import { isStale } from "../parts/graph";
 import { Icon } from "../parts/icons";
 import { Content, Head } from "../parts/page";
 import { Rows } from "../parts/rows";
@@ -21,16 +19,16 @@ import { Age, Command, To } from "../parts/words";
 interface Facts {
   repos: Repo[];
   pipelines: Pipeline[];
-  jobs: Job[];
+  stale: Set<string>; // PROJECT/REPO
 }
 
 async function load(signal: AbortSignal): Promise<Facts> {
-  const [repos, pipelines, jobs] = await Promise.all([
+  const [repos, pipelines, state] = await Promise.all([
     get("/api/v1/repos", { query: { limit: 10000 }, signal }),
     get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
-    get("/api/v1/jobs", { query: { limit: 2000 }, signal }),
+    get("/api/v1/graph/state", { signal }),
   ]);
-  return { repos: repos.repos, pipelines: pipelines.pipelines, jobs: jobs.jobs };
+  return { repos: repos.repos, pipelines: pipelines.pipelines, stale: new Set(state.stages.filter((stage) => stage.stale && stage.commit).map((stage) => stage.key)) };
 }
 
 function Newest({ repo, stale }: { repo: Repo; stale: boolean }) {
@@ -69,9 +67,8 @@ export function Data({ query }: { query: URLSearchParams }) {
   const kind = query.get("kind") ?? "";
   const onlyStale = query.get("stale") === "1";
   return (
-    <Content of={loaded} rows={10}>{({ repos, pipelines, jobs }) => {
-      const newest = newestJobs(jobs);
-      const stale = (repo: Repo) => repo.kind !== "input" && Boolean(repo.commit) && isStale(newest.get(`${repo.project}/${repo.name}`));
+    <Content of={loaded} rows={10}>{({ repos, pipelines, stale: staleKeys }) => {
+      const stale = (repo: Repo) => staleKeys.has(`${repo.project}/${repo.name}`);
       const inputs = repos.filter((repo) => repo.kind === "input");
       const old = repos.filter(stale).length;
       const rows = repos.filter((repo) => (!project || repo.project === project) && (!kind || (kind === "input") === (repo.kind === "input")) && (!onlyStale || stale(repo)));

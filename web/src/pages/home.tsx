@@ -5,15 +5,16 @@ import type { Commit, GitSource, Gpus, Job, Pipeline, Repo, Run, Status } from "
 import { name } from "../core/foreign";
 import { counted, number, size, spelled } from "../core/format";
 import { pageKeys } from "../core/keys";
+import { type Picture, loadPicture } from "../core/drawing";
 import { useLoad } from "../core/load";
-import { type Need, disksOf, needsOf, newestJobs } from "../core/needs";
+import { type Need, disksOf, needsOf } from "../core/needs";
 import { now } from "../core/now";
 import { type Row, causeOfRow, ranWords, sumDatums, withJobs } from "../core/runs";
 import { isOver, runState } from "../core/states";
 import { setQuery } from "../core/going";
 import { announce, needs as needsCount } from "../parts/frame";
 import { Bar, datumPieces } from "../parts/bar";
-import { Graph, type GraphState, RunBars, StageList } from "../parts/graph";
+import { Graph, RunBars, StageList } from "../parts/graph";
 import { Icon } from "../parts/icons";
 import { Content, Head, Part } from "../parts/page";
 import { Age, Command, Id, Took, To } from "../parts/words";
@@ -25,21 +26,23 @@ interface Facts {
   pipelines: Pipeline[];
   repos: Repo[];
   sources: GitSource[];
+  picture: Picture;
 }
 
 const RUNS = 200;
 const JOBS = 2000;
 
-async function load(signal: AbortSignal): Promise<Facts> {
-  const [status, runs, jobs, pipelines, repos, sources] = await Promise.all([
+async function load(project: string, signal: AbortSignal): Promise<Facts> {
+  const [status, runs, jobs, pipelines, repos, sources, picture] = await Promise.all([
     get("/api/v1/status", { signal }),
     get("/api/v1/runs", { query: { limit: RUNS }, signal }),
     get("/api/v1/jobs", { query: { limit: JOBS }, signal }),
     get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
     get("/api/v1/repos", { query: { limit: 10000 }, signal }),
     get("/api/v1/sources", { query: { limit: 1000 }, signal }),
+    loadPicture(project ? { project } : {}, signal),
   ]);
-  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, sources: sources.sources };
+  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, sources: sources.sources, picture };
 }
 
 function headline(needs: Need[], running: number): string {
@@ -130,7 +133,14 @@ function NewData({ repos }: { repos: Repo[] }) {
   );
 }
 
-function barsOf(rows: Row[], pipeline: Pipeline) {
+const BAND_NAMES = 6;
+
+function Bars({ rows, pipeline }: { rows: Row[]; pipeline: { project: string; name: string } }) {
+  const bars = barsOf(rows, pipeline);
+  return <span class="right p2"><RunBars runs={bars} pipeline={name(pipeline.name)} /><span class="small faint">{counted(bars.length, "run")}</span></span>;
+}
+
+function barsOf(rows: Row[], pipeline: { project: string; name: string }) {
   return rows.filter((row) => row.jobs.some((job) => job.pipeline === pipeline.name && job.project === pipeline.project)).slice(0, 24).reverse()
     .map((row) => ({ id: row.run.id, shape: runState(row.run, row.jobs).shape, ms: ((row.run.finished_us ?? now.value * 1000) - row.run.created_us) / 1000 }));
 }
@@ -138,11 +148,8 @@ function barsOf(rows: Row[], pipeline: Pipeline) {
 function Pipelines({ data, rows, asList, project }: { data: Facts; rows: Row[]; asList: boolean; project: string }) {
   const [zoom, setZoom] = useState(0);
   useEffect(() => pageKeys({ f: () => setZoom(0), "+": () => setZoom((z) => Math.min(2, (z || 0.9) + 0.15)), "-": () => setZoom((z) => Math.max(0.45, (z || 1) - 0.15)) }), []);
-  const jobs = newestJobs(data.jobs);
-  const repos = new Map(data.repos.map((repo) => [`${repo.project}/${repo.name}`, repo]));
-  const state: GraphState = { job: (p, stage) => jobs.get(`${p}/${stage}`), repo: (p, repo) => repos.get(`${p}/${repo}`) };
   const projects = [...new Set(data.pipelines.map((pipeline) => pipeline.project))];
-  const shown = data.pipelines.filter((pipeline) => !project || pipeline.project === project);
+  const stopped = (one: { project: string; name: string }) => data.pipelines.some((pipeline) => pipeline.project === one.project && pipeline.name === one.name && pipeline.state === "stopped");
   return (
     <Part id="graph" title="What feeds what"
       beside={<span class="tabs"><To place={{ page: "home" }} query={{ project }} class={asList ? "" : "on"}>Graph</To><To place={{ page: "home" }} query={{ project, view: "list" }} class={asList ? "on" : ""}>List</To></span>}
@@ -157,20 +164,19 @@ function Pipelines({ data, rows, asList, project }: { data: Facts; rows: Row[]; 
           <button type="button" class="btn small" onClick={() => setZoom(0)}>Fit <kbd aria-hidden="true">f</kbd></button></span>}
       </>}>
       <div class={`panel graph ${asList ? "as-list" : ""}`}>
-        {shown.map((pipeline) => {
-          const bars = barsOf(rows, pipeline);
-          return (
-            <div key={`${pipeline.project}/${pipeline.name}`}>
-              <div class="graph-title">
-                <h3><To class="quiet" place={{ page: "pipeline", project: pipeline.project, pipeline: pipeline.name }}>{name(pipeline.name)}</To></h3>
-                <span class="faint">{pipeline.project} · version {pipeline.version}{pipeline.state === "stopped" ? " · stopped" : ""}{pipeline.source ? ` · source ${name(pipeline.source)}` : ""}</span>
-                <span class="right p2"><RunBars runs={bars} pipeline={name(pipeline.name)} /><span class="small faint">{counted(bars.length, "run")}</span></span>
-              </div>
-              {!asList && <Graph pipeline={pipeline} state={state} zoom={zoom} />}
-              <div class="graph-list"><StageList pipeline={pipeline} state={state} /></div>
+        {data.picture.drawings.map((drawing, i) => (
+          <div key={drawing.pipelines.map((one) => `${one.project}/${one.name}`).join() || i}>
+            <div class="graph-title">
+              {drawing.pipelines.slice(0, BAND_NAMES).map((one) => (
+                <h3 key={one.name}><To class="quiet" place={{ page: "pipeline", project: one.project, pipeline: one.name }}>{name(one.name)}</To>{" "}
+                  <span class="faint plain">{one.project} · version {one.version}{one.commit ? ` · ${one.commit.slice(0, 8)}` : ""}{stopped(one) ? " · stopped" : ""}</span></h3>))}
+              {drawing.pipelines.length > BAND_NAMES && <span class="faint">and {counted(drawing.pipelines.length - BAND_NAMES, "more pipeline")}</span>}
+              {drawing.pipelines.length === 1 && <Bars rows={rows} pipeline={drawing.pipelines[0]!} />}
             </div>
-          );
-        })}
+            {!asList && <Graph drawing={drawing} picture={data.picture} zoom={zoom} />}
+            <div class="graph-list"><StageList drawing={drawing} picture={data.picture} /></div>
+          </div>
+        ))}
         <div class="graph-key legend p2">
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="2" fill="none" stroke="var(--edge)" /></svg>stage</span>
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="var(--data-bg)" stroke="var(--data)" /></svg>repo</span>
@@ -198,7 +204,8 @@ function FirstUse({ repos }: { repos: Repo[] }) {
 }
 
 export function Home({ query }: { query: URLSearchParams }) {
-  const loaded = useLoad("home", load, (event) => ["run", "job", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
+  const project = query.get("project") ?? "";
+  const loaded = useLoad(`home ${project}`, (signal) => load(project, signal), (event) => ["run", "job", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
   const data = loaded.data;
   const stages = new Set((data?.pipelines ?? []).flatMap((pipeline) => pipeline.stages.map((stage) => `${pipeline.project}/${stage.name}`)));
   const needs = data ? needsOf({ status: data.status, jobs: data.jobs, sources: data.sources, stages, nowUs: now.value * 1000 }) : [];
@@ -224,7 +231,7 @@ export function Home({ query }: { query: URLSearchParams }) {
             </div>
             <aside aria-label="New data"><NewData repos={facts_.repos} /></aside>
           </div>
-          <Pipelines data={facts_} rows={rows} asList={query.get("view") === "list"} project={query.get("project") ?? ""} />
+          <Pipelines data={facts_} rows={rows} asList={query.get("view") === "list"} project={project} />
         </>
       );
     }}</Content>

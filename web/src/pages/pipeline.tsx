@@ -1,18 +1,18 @@
 // One pipeline: its graph, its stages, its spec as written and with the defaults; run it, stop it, start it.
 import { useState } from "preact/hooks";
 import { get, post } from "../api/client";
-import type { Job, Pipeline, Repo } from "../api/schema";
+import type { Pipeline } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, short } from "../core/format";
 import { go } from "../core/going";
+import { type Picture, loadPicture } from "../core/drawing";
 import { useLoad } from "../core/load";
-import { newestJobs } from "../core/needs";
 import { pathOf } from "../core/places";
 import { prettyJson } from "../core/preview";
 import { stagesInOrder } from "../core/runs";
 import { may } from "../core/session";
 import { Confirm } from "../parts/dialog";
-import { Graph, type GraphState, StageList } from "../parts/graph";
+import { Graph, StageList } from "../parts/graph";
 import { Icon } from "../parts/icons";
 import { Crumbs, Head, Part, Skeleton } from "../parts/page";
 import { TextLines } from "../parts/preview";
@@ -21,17 +21,15 @@ import { Gone } from "./gone";
 
 interface Facts {
   pipeline: Pipeline;
-  jobs: Job[];
-  repos: Repo[];
+  picture: Picture;
 }
 
 async function load(project: string, pipeline: string, signal: AbortSignal): Promise<Facts> {
-  const [found, jobs, repos] = await Promise.all([
+  const [found, picture] = await Promise.all([
     get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline }, signal }),
-    get("/api/v1/jobs", { query: { limit: 2000 }, signal }),
-    get("/api/v1/repos", { query: { limit: 10000 }, signal }),
+    loadPicture({ project, pipeline }, signal),
   ]);
-  return { pipeline: found, jobs: jobs.jobs, repos: repos.repos };
+  return { pipeline: found, picture };
 }
 
 function Actions({ pipeline }: { pipeline: Pipeline }) {
@@ -67,10 +65,7 @@ function Actions({ pipeline }: { pipeline: Pipeline }) {
 export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
   const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => load(project, title, signal), (event) => ["pipeline", "job", "commit"].includes(event.type));
   if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`pipeline ${name(title)} in ${name(project)}`} /> : <Skeleton rows={8} />;
-  const { pipeline, jobs, repos } = loaded.data;
-  const newest = newestJobs(jobs);
-  const byName = new Map(repos.map((repo) => [`${repo.project}/${repo.name}`, repo]));
-  const state: GraphState = { job: (p, stage) => newest.get(`${p}/${stage}`), repo: (p, repo) => byName.get(`${p}/${repo}`) };
+  const { pipeline, picture } = loaded.data;
   const view = query.get("view") ?? "";
   const origin = pipeline.origin;
   // a spec on one line, as a program writes it, is shown over lines
@@ -82,7 +77,7 @@ export function PipelinePage({ project, pipeline: title, query }: { project: str
       <Head title={pipeline.state === "stopped" ? `${name(pipeline.name)} is stopped at version ${pipeline.version}.` : `${name(pipeline.name)} runs version ${pipeline.version} of ${counted(pipeline.stages.length, "stage")}.`}
         lead={[<>changed <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null]} acts={<Actions pipeline={pipeline} />} />
       <Part id="graph" title="What feeds what">
-        <div class="panel graph"><Graph pipeline={pipeline} state={state} /><div class="graph-list"><StageList pipeline={pipeline} state={state} /></div></div>
+        <div class="panel graph">{picture.drawings.map((drawing, i) => <div key={i}><Graph drawing={drawing} picture={picture} /><div class="graph-list"><StageList drawing={drawing} picture={picture} /></div></div>)}</div>
       </Part>
       <div class="cols">
         <Part id="spec" title="Spec" beside={<span class="tabs">

@@ -1,178 +1,245 @@
-// The graph of a pipeline: repos as pills, stages as boxes with the pill of what they write; state by shape and words as well as colour.
-import { useMemo, useRef, useState } from "preact/hooks";
-import type { Job, Pipeline, Repo } from "../api/schema";
-import { type Drawing, type Edge, type Node, draw, relatives, rounded } from "../core/drawing";
+// The graph of pipelines: repos as pills, stages as boxes with the pill of what they write; state by shape and words as well as colour.
+import { useRef, useState } from "preact/hooks";
+import type { GraphDatums, RepoState, StageState } from "../api/schema";
+import { type Drawing, type Edge, HANG, type Node, type Picture, inOrder, relatives, rounded } from "../core/drawing";
 import { name } from "../core/foreign";
-import { counted, duration, number, size } from "../core/format";
+import { age, counted, duration, number, size } from "../core/format";
 import { go } from "../core/going";
 import { fit, widthOf } from "../core/measure";
 import { now } from "../core/now";
 import { type Place, href, pathOf } from "../core/places";
-import { stagesInOrder, waitReason } from "../core/runs";
-import { isWaiting, isOver, jobState } from "../core/states";
-import { datumPieces, widths } from "./bar";
+import type { Shape, State } from "../core/states";
+import { widths } from "./bar";
 import { shapeOf, StateWord } from "./icons";
 import { To } from "./words";
 
-export interface GraphState {
-  job: (project: string, stage: string) => Job | undefined;
-  repo: (project: string, repo: string) => Repo | undefined;
+const STATES: Record<string, State> = {
+  none: { word: "has not run", shape: "not" },
+  waiting: { word: "Waiting", shape: "waiting" },
+  starting: { word: "Starting", shape: "starting" },
+  running: { word: "Running", shape: "running" },
+  finishing: { word: "Finishing", shape: "finishing" },
+  done: { word: "Done", shape: "done" },
+  failed: { word: "Failed", shape: "failed" },
+  stopped: { word: "Stopped", shape: "stopped" },
+  superseded: { word: "Superseded", shape: "stopped" },
+  not_run: { word: "Not run", shape: "not" },
+};
+
+export function stageState(stage: StageState | undefined): State {
+  if (stage?.state === "partly_failed") return { word: `${number(stage.datums?.failed ?? 0)} failed`, shape: "part" };
+  return STATES[stage?.state ?? "none"] ?? STATES["none"]!;
 }
 
-function lineOf(job: Job | undefined): { text: string; tone: string } {
-  if (!job) return { text: "has not run", tone: "" };
-  const { done, reused, failed, total } = job.datums;
-  if (job.state === "failure") return { text: failed ? `${number(failed)} of ${number(total)} failed` : name(job.reason), tone: "failc" };
-  if (job.state === "success" && failed) return { text: `${number(failed)} of ${number(total)} failed`, tone: "part" };
-  if (job.state === "unrunnable") return { text: name(job.reason), tone: "" };
-  if (job.state === "killed") return { text: "stopped", tone: "" };
-  if (isOver(job.state)) return { text: `${number(done)} ran · ${number(reused)} reused`, tone: "" };
-  if (isWaiting(job)) return { text: `waits ${waitReason(job)}`, tone: /for stage/.test(job.reason) ? "" : "waiting" };
-  return { text: `${number(done + reused + failed)} of ${counted(total, "datum")}`, tone: "" };
+const RUNS = new Set(["starting", "running", "finishing"]);
+const NONE: GraphDatums = { total: 0, done: 0, reused: 0, failed: 0 };
+
+function lineOf(stage: StageState | undefined): { text: string; tone: string } {
+  const { done, reused, failed, total } = stage?.datums ?? NONE;
+  const reason = name(stage?.reason ?? "");
+  switch (stage?.state) {
+    case "failed":
+      return { text: failed ? `${number(failed)} of ${number(total)} failed` : reason, tone: "failc" };
+    case "partly_failed":
+      return { text: `${number(failed)} of ${number(total)} failed`, tone: "part" };
+    case "done":
+      return { text: total ? `${number(done)} ran · ${number(reused)} reused` : "nothing to do", tone: "" };
+    case "waiting":
+      return { text: `waits ${reason.replace(/^waiting (?=for|until|before)/, "")}`, tone: /for stage|for its turn/.test(reason) ? "" : "waiting" };
+    case "not_run":
+    case "stopped":
+    case "superseded":
+      return { text: reason || "stopped", tone: "" };
+    case undefined:
+    case "none":
+      return { text: stage?.stopped ? "its pipeline is stopped" : "has not run", tone: "" };
+    default:
+      return { text: `${number(done + reused + failed)} of ${counted(total, "datum")}`, tone: "" };
+  }
 }
 
-function tookOf(job: Job | undefined): string {
-  if (!job?.started_us) return "";
-  return duration(((job.finished_us ?? now.value * 1000) - job.started_us) / 1000);
+function tookOf(stage: StageState | undefined): string {
+  if (!stage?.started_us) return "";
+  return duration(((stage.finished_us ?? now.value * 1000) - stage.started_us) / 1000);
 }
 
-// An output is older than its input when the newest job of its stage did not write it.
-export function isStale(job: Job | undefined): boolean {
-  return job !== undefined && job.state !== "success";
+function placeOfStage(project: string, stage: string, state: StageState | undefined): Place {
+  return state?.run ? { page: "job", project, stage, run: state.run } : { page: "repo", project, repo: stage };
 }
 
-function placeOfStage(node: Node, job: Job | undefined): Place {
-  return job ? { page: "job", project: node.project, stage: node.name, run: job.run } : { page: "repo", project: node.project, repo: node.name };
+function Shape16({ of, x, y, size: px = 16, tone }: { of: Shape | "repo" | "stale" | "folder"; x: number; y: number; size?: number; tone: string }) {
+  return <svg x={x} y={y} width={px} height={px} viewBox="0 0 16 16" class={`i ${tone}`}>{shapeOf(of)}</svg>;
 }
 
-function RepoPill({ node, repo, events }: { node: Node; repo: Repo | undefined; events: object }) {
-  const words = fit(repo?.commit ? `${counted(repo.files, "file")} · ${size(repo.bytes)}` : "no file yet", 114);
-  const title = fit(name(node.name), 114, 600, 13);
-  const place: Place = repo?.branch ? { page: "files", project: node.project, repo: node.name, ref: repo.branch, path: "" } : { page: "repo", project: node.project, repo: node.name };
+function RepoPill({ node, repo, events }: { node: Node; repo: RepoState | undefined; events: object }) {
+  const commit = repo?.commit;
+  const words = fit(commit ? `${counted(commit.files, "file")} · ${size(commit.bytes)}` : "no file yet", 114);
+  const title = fit(name(node.name ?? ""), 114, 600, 13);
+  const who = commit ? fit(`${commit.author ? `${name(commit.author)}, ` : ""}${age(commit.created_us, now.value)}`, 140) : "";
+  const place: Place = commit ? { page: "files", project: node.project, repo: node.name ?? "", ref: node.branch ?? "master", path: "" } : { page: "repo", project: node.project, repo: node.name ?? "" };
   return (
-    <a href={href(place)} aria-label={`${title} ${words}, repo ${name(node.name)}`} data-node={node.id} {...events}>
+    <a href={href(place)} aria-label={`${title} ${words} ${who}, repo ${name(node.name ?? "")}`} data-node={node.key} {...events}>
       <rect class="pill" x={node.x} y={node.y} width={node.w} height={node.h} rx={node.h / 2} />
-      <svg x={node.x + 14} y={node.y + 14} width="16" height="16" viewBox="0 0 16 16" class="i data-c">{shapeOf("repo")}</svg>
+      <Shape16 of="repo" x={node.x + 14} y={node.y + 14} tone="data-c" />
       <text class="name" x={node.x + 38} y={node.y + 19}>{title}</text>{" "}
       <text class="pilltext" x={node.x + 38} y={node.y + 35}>{words}</text>{" "}
+      <text class="tiny" x={node.x + 14} y={node.y + node.h + 16}>{who}</text>
     </a>
   );
 }
 
-function OutputPill({ node, job, repo }: { node: Node; job: Job | undefined; repo: Repo | undefined }) {
-  if (!repo?.commit) return null;
-  const stale = isStale(job);
-  const text = fit(stale ? (job && isOver(job.state) ? "not new" : "older") : counted(repo.files, "file"), 100);
+function OutputPill({ node, stage }: { node: Node; stage: StageState | undefined }) {
+  const commit = stage?.commit;
+  if (!commit) return null;
+  const text = fit(stage.stale ? age(commit.created_us, now.value) : counted(commit.files, "file"), 100);
   const w = Math.ceil(38 + widthOf(text));
-  const x = node.x + node.w + 12 - w;
-  const label = `${text}: repo ${name(repo.name)}, ${counted(repo.files, "file")}${stale ? ", older than its input" : ""}`;
+  const x = node.x + node.w + HANG - w;
+  const label = `${text}: repo ${name(node.name ?? "")}, ${counted(commit.files, "file")}${stage.stale ? ", older than its input" : ""}`;
   return (
-    <a href={href({ page: "files", project: node.project, repo: node.name, ref: repo.branch || "master", path: "" })} aria-label={label}>
-      <rect class={`pill ${stale ? "old" : ""}`} x={x} y={node.rail - 12} width={w} height="24" rx="12" />
-      <svg x={x + 9} y={node.rail - 7} width="14" height="14" viewBox="0 0 16 16" class={`i ${stale ? "faint-c" : "data-c"}`}>{shapeOf(stale ? "stale" : "repo")}</svg>
-      <text class={`pilltext ${stale ? "old" : ""}`} x={x + 28} y={node.rail + 4}>{text}</text>{" "}
+    <a href={href({ page: "files", project: node.project, repo: node.name ?? "", ref: node.branch ?? "master", path: "" })} aria-label={label}>
+      <rect class={`pill ${stage.stale ? "old" : ""}`} x={x} y={node.rail - 12} width={w} height="24" rx="12" />
+      <Shape16 of={stage.stale ? "stale" : "repo"} x={x + 9} y={node.rail - 7} size={14} tone={stage.stale ? "faint-c" : "data-c"} />
+      <text class={`pilltext ${stage.stale ? "old" : ""}`} x={x + 28} y={node.rail + 4}>{text}</text>
     </a>
   );
 }
 
-function StageBox({ node, job, repo, events }: { node: Node; job: Job | undefined; repo: Repo | undefined; events: object }) {
-  const state = job ? jobState(job) : { word: "has not run", shape: "not" as const };
-  const line = lineOf(job);
-  const border = { done: "", part: "part", failed: "fail", running: "run", starting: "run", finishing: "run", waiting: "wait", stopped: "wait", not: "wait", stale: "", free: "", idle: "" }[state.shape];
-  const pieces = job ? datumPieces(job.datums, node.gpu, isOver(job.state)) : [];
-  let x = node.x + 10;
-  const bars = widths(pieces).map((width, i) => {
-    const at = x;
-    x += width * 1.64;
-    return width > 0 ? <rect class={`b-${pieces[i]!.of}`} x={at} y={node.y + 46} width={width * 1.64} height="4" /> : null;
+function datumBar(datums: GraphDatums, gpu: boolean, runs: boolean, x: number, y: number, w: number) {
+  const total = Math.max(1, datums.total);
+  const left = runs ? Math.min(1, datums.total - datums.done - datums.reused - datums.failed) : 0;
+  const pieces = [{ of: "fail", share: datums.failed / total }, { of: "done", share: datums.done / total }, { of: "reused", share: datums.reused / total }, { of: gpu ? "gpu" : "run", share: left / total }] as const;
+  let at = x;
+  return widths([...pieces]).map((width, i) => {
+    const from = at;
+    at += (width * w) / 100;
+    return width > 0 ? <rect class={`b-${pieces[i]!.of}`} x={from} y={y} width={(width * w) / 100} height="4" /> : null;
   });
-  const took = tookOf(job);
-  const title = fit(name(node.name), node.gpu ? 98 : 142, 600, 13);
+}
+
+const BORDERS: Partial<Record<Shape, string>> = { part: "part", failed: "fail", running: "run", starting: "run", finishing: "run", waiting: "wait", stopped: "wait", not: "wait" };
+
+function StageBox({ node, stage, events }: { node: Node; stage: StageState | undefined; events: object }) {
+  const state = stageState(stage);
+  const line = lineOf(stage);
+  const took = tookOf(stage);
+  const gpus = node.gpus ?? 0;
+  const chip = gpus > 1 ? `${gpus} GPU` : "GPU";
+  const chipW = gpus > 1 ? 46 : 38;
+  const title = fit(name(node.name ?? ""), gpus ? 94 : 142, 600, 13);
   const words = fit(line.text, 164);
   // begins with what is seen, as speech input wants it
-  const seen = [title, node.gpu ? "GPU" : "", words, took].filter(Boolean).join(" ");
-  const label = `${seen}, stage ${name(node.name)}, ${state.word}${words === line.text ? "" : `: ${line.text}`}`;
+  const seen = [title, gpus ? chip : "", words, took].filter(Boolean).join(" ");
+  const label = `${seen}, stage ${name(node.name ?? "")}, ${state.word}${words === line.text ? "" : `: ${line.text}`}`;
+  const datums = stage?.datums ?? NONE;
   return (
     <>
-      <a href={href(placeOfStage(node, job))} aria-label={label} data-node={node.id} {...events}>
-        
-        <rect class={`box ${border}`} x={node.x} y={node.y} width={node.w} height={node.h} rx="6" />
-        <svg x={node.x + 10} y={node.y + 9} width="16" height="16" viewBox="0 0 16 16" class={`i state ${state.shape}`}>{shapeOf(state.shape)}</svg>
+      <a href={href(placeOfStage(node.project, node.name ?? "", stage))} aria-label={label} data-node={node.key} {...events}>
+        <rect class={`box ${BORDERS[state.shape] ?? ""}`} x={node.x} y={node.y} width={node.w} height={node.h} rx="6" />
+        <Shape16 of={state.shape} x={node.x + 10} y={node.y + 9} tone={`state ${state.shape}`} />
         <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
-        {node.gpu && <><rect class="gpuchip" x={node.x + node.w - 46} y={node.y + 8} width="38" height="18" rx="4" /><text class="gputext" x={node.x + node.w - 27} y={node.y + 21} text-anchor="middle">GPU</text>{" "}</>}
+        {gpus > 0 && <><rect class="gpuchip" x={node.x + node.w - chipW - 8} y={node.y + 8} width={chipW} height="18" rx="4" /><text class="gputext" x={node.x + node.w - chipW / 2 - 8} y={node.y + 21} text-anchor="middle">{chip}</text>{" "}</>}
         <text class={line.tone} x={node.x + 10} y={node.y + 39}>{words}</text>{" "}
-        {job && job.datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width="164" height="4" rx="2" />{bars}</>}
-        <text class="tiny" x={node.x + 10} y={node.y + 70}>{took}</text>{" "}
+        {datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width={node.w - 20} height="4" rx="2" />{datumBar(datums, stage?.device === "gpu", RUNS.has(stage?.state ?? ""), node.x + 10, node.y + 46, node.w - 20)}</>}
+        <text class="tiny" x={node.x + 10} y={node.rail + 4}>{took}</text>
       </a>
-      <OutputPill node={node} job={job} repo={repo} />
+      <OutputPill node={node} stage={stage} />
     </>
   );
 }
 
-function EdgePath({ edge, live, waits, dim, hot }: { edge: Edge; live: boolean; waits: boolean; dim: boolean; hot: boolean }) {
+// Several stages, repos or pipelines in one box: how many, and what is wrong with them.
+function FoldedBox({ node, picture, events }: { node: Node; picture: Picture; events: object }) {
+  const members = (node.members ?? []).map((key) => picture.stages.get(key)).filter((one) => one !== undefined);
+  const failed = members.filter((one) => one.state === "failed").length;
+  const partly = members.filter((one) => one.state === "partly_failed").length;
+  const running = members.filter((one) => RUNS.has(one.state)).length;
+  const noun = node.kind === "repos" ? "repo" : "stage";
+  const title = fit(counted(node.count, noun), node.w - 44, 600, 13);
+  const words = fit(failed ? `${number(failed)} failed` : partly ? `${number(partly)} partly failed` : running ? `${number(running)} running` : name(node.pipeline ?? ""), node.w - 20);
+  const shape: Shape | "repo" = node.kind === "repos" ? "repo" : failed ? "failed" : partly ? "part" : running ? "running" : "done";
+  const place: Place = node.pipeline ? { page: "pipeline", project: node.project, pipeline: node.pipeline } : { page: "data" };
+  return (
+    <a href={href(place)} aria-label={`${title} ${words}`} data-node={`${node.at}`} {...events}>
+      <rect class={node.kind === "repos" ? "pill" : `box ${failed ? "fail" : partly ? "part" : running ? "run" : ""}`} x={node.x + 4} y={node.y - 4} width={node.w} height={node.h} rx={node.kind === "repos" ? node.h / 2 : 6} />
+      <rect class={node.kind === "repos" ? "pill" : `box ${failed ? "fail" : partly ? "part" : running ? "run" : ""}`} x={node.x} y={node.y} width={node.w} height={node.h} rx={node.kind === "repos" ? node.h / 2 : 6} />
+      <Shape16 of={shape} x={node.x + 10} y={node.y + 9} tone={shape === "repo" ? "data-c" : `state ${shape}`} />
+      <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
+      <text x={node.x + (node.kind === "repos" ? 32 : 10)} y={node.y + 37}>{words}</text>
+    </a>
+  );
+}
+
+function EdgePath({ edge, tone, dim }: { edge: Edge; tone: string; dim: boolean }) {
   const [x, y] = edge.points[edge.points.length - 1]!;
-  const tone = hot ? "hot" : live ? "live" : waits ? "wait" : "";
   const points: [number, number][] = [...edge.points.slice(0, -1), [x - 6, y]];
+  // on the longest level piece, if there is room
+  let best = { from: 0, length: 0, y: 0 };
+  for (let i = 1; i < edge.points.length; i++) {
+    const [[ax, ay], [bx, by]] = [edge.points[i - 1]!, edge.points[i]!];
+    if (ay === by && bx - ax > best.length) best = { from: ax, length: bx - ax, y: ay };
+  }
+  const w = edge.label ? widthOf(edge.label) * 1.08 : 0;
+  const shown = edge.label && best.length >= w + 24;
   return (
     <g class={dim ? "dim" : ""}>
+      {edge.label && <title>{name(edge.label)}</title>}
       <path class={`edge ${tone}`} d={rounded(points)} />
       <path class={`head ${tone}`} d={`M${x} ${y}l-7 -4v8z`} />
+      {shown && <><rect class="under" x={best.from + best.length / 2 - w / 2 - 3} y={best.y - 8} width={w + 6} height="16" /><text class="label mono" x={best.from + best.length / 2} y={best.y + 4} text-anchor="middle">{name(edge.label)}</text></>}
     </g>
   );
 }
 
 const ZOOM_LEAST = 0.45;
 
-// Arrows go along the edges, in the order of the screen where there is a choice.
-function follow(drawing: Drawing, id: string, key: string): string | null {
-  const here = drawing.nodes.find((node) => node.id === id)!;
-  const pick = (ids: string[]) => drawing.nodes.filter((node) => ids.includes(node.id)).sort((a, b) => Math.abs(a.y - here.y) - Math.abs(b.y - here.y))[0]?.id ?? null;
-  if (key === "ArrowRight") return pick(drawing.edges.filter((edge) => edge.from === id).map((edge) => edge.to));
-  if (key === "ArrowLeft") return pick(drawing.edges.filter((edge) => edge.to === id).map((edge) => edge.from));
-  const column = drawing.nodes.filter((node) => node.layer === here.layer).sort((a, b) => a.y - b.y);
-  const next = column[column.findIndex((node) => node.id === id) + (key === "ArrowDown" ? 1 : key === "ArrowUp" ? -1 : 0)];
-  return next && next.id !== id ? next.id : null;
+// Arrows go along the edges, to the nearest where there is a choice.
+function follow(drawing: Drawing, from: Node, key: string): Node | undefined {
+  const nearest = (ids: number[]) => drawing.nodes.filter((node) => ids.includes(node.at)).sort((a, b) => Math.abs(a.y - from.y) - Math.abs(b.y - from.y))[0];
+  if (key === "ArrowRight") return nearest(drawing.edges.filter((edge) => edge.from === from.at).map((edge) => edge.to));
+  if (key === "ArrowLeft") return nearest(drawing.edges.filter((edge) => edge.to === from.at).map((edge) => edge.from));
+  const column = drawing.nodes.filter((node) => node.layer === from.layer).sort((a, b) => a.y - b.y);
+  const step = key === "ArrowDown" ? 1 : key === "ArrowUp" ? -1 : 0;
+  return step ? column[column.findIndex((node) => node.at === from.at) + step] : undefined;
 }
 
-export function Graph({ pipeline, state, zoom = 0 }: { pipeline: Pipeline; state: GraphState; zoom?: number }) {
-  const drawing = useMemo(() => draw(pipeline), [pipeline]);
-  const [focus, setFocus] = useState<string | null>(null);
+export function Graph({ drawing, picture, zoom = 0 }: { drawing: Drawing; picture: Picture; zoom?: number }) {
+  const [focus, setFocus] = useState<number | null>(null);
   const place = useRef<SVGSVGElement>(null);
-  const related = focus ? relatives(drawing.edges, focus) : null;
-  const jobs = new Map(drawing.nodes.map((node) => [node.id, node.kind === "stage" ? state.job(node.project, node.name) : undefined]));
-  const runs = (id: string) => {
-    const job = jobs.get(id);
-    return job !== undefined && !isOver(job.state) && !isWaiting(job);
+  const related = focus !== null ? relatives(drawing.edges, focus) : null;
+  const stageAt = (at: number) => {
+    const node = drawing.nodes.find((one) => one.at === at);
+    return node?.kind === "stage" && node.key ? picture.stages.get(node.key) : undefined;
   };
   const events = (node: Node) => ({
-    onPointerEnter: () => setFocus(node.id),
+    onPointerEnter: () => setFocus(node.at),
     onPointerLeave: () => setFocus(null),
-    onFocus: () => setFocus(node.id),
+    onFocus: () => setFocus(node.at),
     onBlur: () => setFocus(null),
     onKeyDown: (event: KeyboardEvent) => {
-      const next = event.key.startsWith("Arrow") ? follow(drawing, node.id, event.key) : null;
+      const next = follow(drawing, node, event.key);
       if (!next) return;
       event.preventDefault();
-      [...(place.current?.querySelectorAll<SVGAElement>("a[data-node]") ?? [])].find((one) => one.getAttribute("data-node") === next)?.focus();
+      const id = next.key ?? `${next.at}`;
+      [...(place.current?.querySelectorAll<SVGAElement>("a[data-node]") ?? [])].find((one) => one.getAttribute("data-node") === id)?.focus();
     },
   });
+  const tone = (edge: Edge) => {
+    if (related?.has(edge.from) && related.has(edge.to)) return "hot";
+    const state = stageAt(edge.to)?.state ?? "";
+    return RUNS.has(state) ? "live" : state === "waiting" ? "wait" : "";
+  };
   const [w, h] = [drawing.w + 32, drawing.h + 24];
-  // 0 fits the panel, but never below the least zoom: then it scrolls
-  const size = zoom > 0 ? { width: w * zoom, height: h * zoom } : {};
   return (
     <div class="graph-scroll">
-      <svg ref={place} class={`g ${zoom > 0 ? "sized" : ""}`} viewBox={`-16 -14 ${w} ${h}`} {...size} role="group"
-        aria-label={`Graph of pipeline ${name(pipeline.name)}: ${counted(pipeline.stages.length, "stage")}`}
+      <svg ref={place} class={`g ${zoom > 0 ? "sized" : ""}`} viewBox={`-16 -14 ${w} ${h}`} {...(zoom > 0 ? { width: w * zoom, height: h * zoom } : {})} role="group"
+        aria-label={`Graph of ${drawing.pipelines.map((one) => name(one.name)).join(", ")}`}
         style={zoom > 0 ? {} : { minWidth: `${Math.round(w * ZOOM_LEAST)}px`, maxWidth: `${Math.round(w * 1.05)}px` }}>
-        {drawing.edges.map((edge) => (
-          <EdgePath edge={edge} live={runs(edge.to)} waits={Boolean(jobs.get(edge.to) && isWaiting(jobs.get(edge.to)!))}
-            hot={related !== null && related.has(edge.from) && related.has(edge.to)} dim={related !== null && !(related.has(edge.from) && related.has(edge.to))} />
-        ))}
-        {drawing.nodes.map((node) => (
-          <g class={related && !related.has(node.id) ? "dim" : ""} key={node.id}>
-            {node.kind === "repo"
-              ? <RepoPill node={node} repo={state.repo(node.project, node.name)} events={events(node)} />
-              : <StageBox node={node} job={jobs.get(node.id)} repo={state.repo(node.project, node.name)} events={events(node)} />}
+        {drawing.edges.map((edge, i) => <EdgePath key={i} edge={edge} tone={tone(edge)} dim={related !== null && !(related.has(edge.from) && related.has(edge.to))} />)}
+        {inOrder(drawing.nodes).map((node) => (
+          <g class={related && !related.has(node.at) ? "dim" : ""} key={node.at}>
+            {node.kind === "stage" ? <StageBox node={node} stage={picture.stages.get(node.key ?? "")} events={events(node)} />
+              : node.kind === "repo" ? <RepoPill node={node} repo={picture.repos.get(node.key ?? "")} events={events(node)} />
+                : <FoldedBox node={node} picture={picture} events={events(node)} />}
           </g>
         ))}
       </svg>
@@ -180,27 +247,27 @@ export function Graph({ pipeline, state, zoom = 0 }: { pipeline: Pipeline; state
   );
 }
 
-// The same as a list: what narrow screens and screen readers get.
-export function StageList({ pipeline, state }: { pipeline: Pipeline; state: GraphState }) {
+// The same as a list: what narrow screens get. Stages that are folded are in it, too.
+export function StageList({ drawing, picture }: { drawing: Drawing; picture: Picture }) {
+  const reads = new Map<number, string[]>();
+  const nameAt = new Map(drawing.nodes.map((node) => [node.at, node.name ?? counted(node.count, node.kind === "repos" ? "repo" : "stage")]));
+  for (const edge of drawing.edges) reads.set(edge.to, [...(reads.get(edge.to) ?? []), nameAt.get(edge.from) ?? ""]);
+  const rows = inOrder(drawing.nodes).flatMap((node) => (node.kind === "stage" ? [{ key: node.key!, gpu: Boolean(node.gpus), reads: reads.get(node.at) ?? [] }]
+    : (node.members ?? []).filter((key) => picture.stages.has(key)).map((key) => ({ key, gpu: false, reads: [] as string[] }))));
   return (
     <table class="list">
       <thead><tr><th>Stage</th><th>State</th><th class="p2">Reads</th><th class="num p2">Took</th></tr></thead>
       <tbody>
-        {stagesInOrder(pipeline).map((stage) => {
-          const job = state.job(pipeline.project, stage.name);
-          const line = lineOf(job);
+        {rows.map((row) => {
+          const stage = picture.stages.get(row.key);
+          const [project = "", title = ""] = row.key.split("/");
           return (
-            <tr key={stage.name}>
-              <td>
-                {job
-                  ? <To class="main" row place={{ page: "job", project: pipeline.project, stage: stage.name, run: job.run }}>{stage.name}</To>
-                  : <To class="main" row place={{ page: "repo", project: pipeline.project, repo: stage.name }}>{stage.name}</To>}
-                {stage.gpu && <> <span class="chip gpu">GPU</span></>}
-                <small class="narrow">reads {stage.inputs.join(", ") || "nothing"}</small>
-              </td>
-              <td>{job ? <StateWord of={jobState(job)} /> : <span class="faint">has not run</span>}<small>{line.text}</small></td>
-              <td class="p2 muted">{stage.inputs.join(", ") || "–"}</td>
-              <td class="num p2">{tookOf(job) || <span class="faint">–</span>}</td>
+            <tr key={row.key}>
+              <td><To class="main" row place={placeOfStage(project, title, stage)}>{name(title)}</To>{row.gpu && <> <span class="chip gpu">GPU</span></>}
+                {row.reads.length > 0 && <small class="narrow">reads {[...new Set(row.reads)].map(name).join(", ")}</small>}</td>
+              <td><StateWord of={stageState(stage)} /><small>{lineOf(stage).text}{stage?.stale ? " · its repo is older than its input" : ""}</small></td>
+              <td class="p2 muted">{[...new Set(row.reads)].map(name).join(", ") || "–"}</td>
+              <td class="num p2">{tookOf(stage) || <span class="faint">–</span>}</td>
             </tr>
           );
         })}
