@@ -28,7 +28,7 @@ def test_why_did_infer_run_again(page, world):
     page.go("/")
     click("nav >> text=Runs")
     click(f"a[href$='/runs/{world.commits('digits')[0]}']")
-    page.do("waitfor", js="/train changed: ~\\d+ files/.test([...document.querySelectorAll('tr')].find((row) => row.textContent.startsWith('infer'))?.textContent)")
+    page.do("waitfor", js="/1 file changed in train: model.npz/.test([...document.querySelectorAll('tr')].find((row) => row.textContent.startsWith('infer'))?.textContent)")
     assert click.n <= 3
 
 
@@ -69,7 +69,7 @@ def test_a_failure_is_read_and_tried_here(page, world):
     wait_headline(page, "4 of 15 datums failed in decode; the other 11 were kept.")
     page.do("wait", at=".that")
     text = page.js("document.querySelector('main').innerText")
-    assert "2 ways it failed" in text and "ValueError: cannot identify image file" in text and "all below /lisbon/" in text
+    assert "2 ways it failed" in text and "ValueError: cannot identify image file" in text and "all below photos:/lisbon/" in text
     assert "pipelinectl try decode --at" in text and "Traceback (most recent call last):" in text
     before = page.js("document.querySelector('.cmd').textContent")
     page.do("press", key="n")

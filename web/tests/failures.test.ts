@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Failure, alike, endOf, lineThatMatters, pathOfDatum, waysOf } from "../src/core/failures";
+import { beforeOf, commonOf, endOf, lineThatMatters, pathOfDatum } from "../src/core/failures";
 
 describe("the line that matters", () => {
   it.each([
@@ -10,22 +10,12 @@ describe("the line that matters", () => {
   ])("of %j is %j", (tail, line, at) => expect(lineThatMatters(tail)).toEqual({ line, at }));
 });
 
-describe("messages are alike", () => {
-  it.each([
-    ["cannot identify image file '/pfs/photos/lisbon/IMG_20931.jpg'", "cannot identify image file '/pfs/photos/porto/a.jpg'"],
-    ["MemoryError: 123,456 bytes", "MemoryError: 99 bytes"],
-    ["object at 0x7f01deadbeef", "object at 0x7f01cafebabe"],
-    ["no such file: /a/b.txt", "no such file: /c.txt"],
-  ])("%s", (a, b) => expect(alike(a)).toBe(alike(b)));
-  it("keeps what differs in words", () => expect(alike("KeyError: label")).not.toBe(alike("KeyError: path")));
-});
-
-describe("ways to fail", () => {
-  const failure = (path: string, line: string, bytes = 0): Failure => ({ id: path, paths: `photos=${path}`, reason: "exit code 1", line, bytes, node: "cpu-01" });
-  const ways = waysOf([failure("/lisbon/a.jpg", "ValueError: no image '/a'"), failure("/lisbon/b/c.jpg", "ValueError: no image '/b'"), failure("/porto/x.jpg", "MemoryError: 5 bytes", 9)]);
-  it("are sorted by how many they are", () => expect(ways.map((way) => [way.kind, way.failures.length])).toEqual([["ValueError", 2], ["MemoryError", 1]]));
-  it("say what they have in common", () => expect(ways[0]!.common).toEqual(["all below /lisbon/", "all inputs are empty", "all on cpu-01"]));
-  it("a single failure has nothing in common", () => expect(ways[1]!.common).toEqual([]));
+describe("what failures have in common", () => {
+  const group = { id: "1", message: "m", reason: "exit code 1", count: 3, folder: "photos=/lisbon/", node: "cpu-01", bytes_min: 0, bytes_max: 0, datum: "d", paths: "", jobs_before: 0, run_before: "" };
+  it("is where they are, how large, and on which node", () => expect(commonOf(group)).toEqual(["all below photos:/lisbon/", "all inputs are empty", "all on cpu-01"]));
+  it("is nothing where nothing is known", () => expect(commonOf({ ...group, folder: "photos=/", node: "", bytes_min: null, bytes_max: null })).toEqual([]));
+  it.each([[0, 24, "no such failure in the last 24 jobs"], [3, 24, "the same failure in 3 of the last 24 jobs"], [0, 1, "no such failure in the job before"], [1, 1, "the same failure in the job before"], [0, 0, ""]])(
+    "%d of %d jobs before: %s", (before, jobs, words) => expect(beforeOf({ ...group, jobs_before: before }, jobs)).toBe(words));
   it("names the path of a datum", () => expect(pathOfDatum("model=/, test=/b1.csv")).toBe("/b1.csv"));
 });
 

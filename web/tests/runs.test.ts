@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Job, Run, WhyNode } from "../src/api/schema";
-import { needsOf } from "../src/core/needs";
+import { needOf } from "../src/core/needs";
 import { factsOf, sentence } from "../src/core/provenance";
 import { causeOf, changeWords, pushedRepo, retryOf, withJobs } from "../src/core/runs";
 
@@ -39,16 +39,15 @@ describe("runs and their jobs", () => {
 });
 
 describe("what needs somebody", () => {
-  const needs = (jobs: Job[], state = "ok") => needsOf({ status: { disk: { places: [{ path: "/d", state, free_bytes: 1, total_bytes: 10 }] } } as never, jobs, sources: [], stages: new Set(["p/decode"]), nowUs: 1e9 });
-  it("is a job whose datums failed, in words", () => expect(needs([job({})]).map((need) => [need.title, need.text])).toEqual([["decode failed on 4 of 15 datums", "The other 11 datums were kept and the run went on."]]));
-  it("is only the newest job of a stage", () => expect(needs([job({ datums: { total: 1, done: 1, reused: 0, failed: 0 } }), job({})])).toEqual([]));
-  it("is no stage that is gone", () => expect(needs([job({ stage: "gone" })])).toEqual([]));
-  it("is one that waits for long, but not for another stage", () => {
-    expect(needs([job({ state: "created", reason: "waiting for 2 GPUs: 1 of 8 free", created_us: 1 })])[0]!.title).toBe("decode waits for 2 GPUs: 1 of 8 free");
-    expect(needs([job({ state: "created", reason: "waiting for stage split of run c41d", created_us: 1 })])).toEqual([]);
-    expect(needs([job({ state: "created", reason: "waiting for 2 GPUs", created_us: 9e8 })])).toEqual([]);
-  });
-  it("has the worst first", () => expect(needs([job({})], "full").map((need) => need.shape)).toEqual(["failed", "part"]));
+  const need = (more: object) => needOf({ kind: "failed", project: "p", stage: "decode", run: "c41d7e90aa", since_us: 7, text: "", ...more });
+  it.each([
+    [{ text: "evaluate failed: datum x: exit code 1" }, "evaluate failed", "datum x: exit code 1."],
+    [{ kind: "partly_failed", failed: 412, total: 120000 }, "decode failed on 412 of 120,000 datums", "The other 119,588 datums were kept and the run went on."],
+    [{ kind: "waiting", text: "decode is waiting for 2 GPUs: 1 of 8 free" }, "decode waits for 2 GPUs: 1 of 8 free", "Run c41d7e90 cannot go on without it."],
+    [{ kind: "source", text: "the specs of street are not accepted: line 41" }, "the specs of street are not accepted", "line 41."],
+    [{ kind: "disk", text: "the disk of /d (store) is full: 1 MiB are free" }, "the disk of /d (store) is full", "1 MiB are free."],
+    [{ kind: "one-to-come", text: "words" }, "words", ""],
+  ])("%j", (more, title, text) => expect([need(more).title, need(more).text]).toEqual([title, text]));
 });
 
 describe("provenance", () => {

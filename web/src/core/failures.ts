@@ -1,5 +1,7 @@
-// Failures, grouped by the line that matters.
+// Failures in words.
+import type { FailureGroup } from "../api/schema";
 import { middle } from "./foreign";
+import { number, size } from "./format";
 
 // The line of a log that says what went wrong: the last line with an error's name, else the last one.
 export function lineThatMatters(tail: string): { line: string; at: number } {
@@ -10,66 +12,26 @@ export function lineThatMatters(tail: string): { line: string; at: number } {
   return { line: (lines[lines.length - 1] ?? "").trim(), at: lines.length - 1 };
 }
 
-// The message with what differs from datum to datum blanked: paths, hex, numbers.
-export function alike(message: string): string {
-  return message
-    .replace(/(['"`])(?:(?!\1).)*\1/g, "$1…$1")
-    .replace(/(?:\/[\w.@%+~-]+)+\/?/g, "/…")
-    .replace(/\b0x[0-9a-f]+\b|\b[0-9a-f]{8,}\b/gi, "#")
-    .replace(/\d[\d,.]*/g, "#");
-}
-
-export interface Failure {
-  id: string;
-  paths: string;
-  reason: string;
-  line: string;
-  bytes: number;
-  node: string;
-}
-
-export interface Way {
-  key: string;
-  line: string; // of the first
-  kind: string; // "ValueError", "exit code 1"
-  failures: Failure[];
-  common: string[]; // what they have in common
-}
-
 // "photos=/lisbon/a.jpg" → "/lisbon/a.jpg"
 export function pathOfDatum(paths: string): string {
   return paths.split(", ").map((one) => one.slice(one.indexOf("=") + 1)).find((path) => path !== "/") ?? "/";
 }
 
-export function folderOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/") + 1) || "/";
-}
-
-function commonOf(failures: Failure[]): string[] {
-  if (failures.length < 2) return [];
+// What all failures of a group have in common, as far as the daemon knows.
+export function commonOf(group: FailureGroup): string[] {
   const out: string[] = [];
-  const folders = failures.map((one) => folderOf(pathOfDatum(one.paths)));
-  let shared = folders[0]!;
-  while (shared.length > 1 && !folders.every((folder) => folder.startsWith(shared))) shared = folderOf(shared.slice(0, -1));
-  if (shared !== "/") out.push(`all below ${middle(shared, 60)}`);
-  if (failures.every((one) => one.bytes === 0)) out.push("all inputs are empty");
-  const nodes = new Set(failures.map((one) => one.node));
-  if (nodes.size === 1 && failures[0]!.node) out.push(`all on ${middle(failures[0]!.node, 40)}`);
+  if (group.folder && !/=\/$/.test(group.folder)) out.push(`all below ${middle(group.folder.replace("=", ":"), 60)}`);
+  const [least, most] = [group.bytes_min, group.bytes_max];
+  if (least != null && most != null) out.push(most === 0 ? "all inputs are empty" : least === most ? `each has ${size(least)} of input` : `each has ${size(least)} to ${size(most)} of input`);
+  if (group.node) out.push(`all on ${middle(group.node, 40)}`);
   return out;
 }
 
-export function waysOf(failures: Failure[]): Way[] {
-  const groups = new Map<string, Failure[]>();
-  for (const failure of failures) {
-    const key = alike(failure.line || failure.reason);
-    const group = groups.get(key);
-    if (group) group.push(failure);
-    else groups.set(key, [failure]);
-  }
-  return [...groups].map(([key, list]) => {
-    const kind = /^([\w.]+(?:Error|Exception|Interrupt))\b/.exec(list[0]!.line)?.[1] ?? list[0]!.reason;
-    return { key, line: list[0]!.line || list[0]!.reason, kind, failures: list, common: commonOf(list) };
-  }).sort((a, b) => b.failures.length - a.failures.length);
+// Whether it has happened before, in the jobs of the stage that were looked at.
+export function beforeOf(group: FailureGroup, jobs: number): string {
+  if (jobs === 0) return "";
+  const last = jobs === 1 ? "the job before" : `the last ${number(jobs)} jobs`;
+  return group.jobs_before === 0 ? `no such failure in ${last}` : jobs === 1 ? "the same failure in the job before" : `the same failure in ${number(group.jobs_before)} of ${last}`;
 }
 
 // The cause of an attempt's end in words.

@@ -1,13 +1,13 @@
 // The start page: does anything need me, what runs, what came in, and what feeds what.
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../api/client";
-import type { Commit, GitSource, Gpus, Job, Pipeline, Repo, Run, Status } from "../api/schema";
+import type { Commit, Gpus, Job, Pipeline, Repo, Run, Status } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, number, size, spelled } from "../core/format";
 import { pageKeys } from "../core/keys";
 import { type Picture, loadPicture } from "../core/drawing";
 import { useLoad } from "../core/load";
-import { type Need, disksOf, needsOf } from "../core/needs";
+import { type Need, disksOf, needOf } from "../core/needs";
 import { now } from "../core/now";
 import { type Row, causeOfRow, ranWords, sumDatums, withJobs } from "../core/runs";
 import { isOver, runState } from "../core/states";
@@ -25,7 +25,7 @@ interface Facts {
   jobs: Job[];
   pipelines: Pipeline[];
   repos: Repo[];
-  sources: GitSource[];
+  needs: Need[];
   picture: Picture;
 }
 
@@ -33,16 +33,16 @@ const RUNS = 200;
 const JOBS = 2000;
 
 async function load(project: string, signal: AbortSignal): Promise<Facts> {
-  const [status, runs, jobs, pipelines, repos, sources, picture] = await Promise.all([
+  const [status, runs, jobs, pipelines, repos, listed, picture] = await Promise.all([
     get("/api/v1/status", { signal }),
     get("/api/v1/runs", { query: { limit: RUNS }, signal }),
     get("/api/v1/jobs", { query: { limit: JOBS }, signal }),
     get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
     get("/api/v1/repos", { query: { limit: 10000 }, signal }),
-    get("/api/v1/sources", { query: { limit: 1000 }, signal }),
+    get("/api/v1/needs", { signal }),
     loadPicture(project ? { project } : {}, signal),
   ]);
-  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, sources: sources.sources, picture };
+  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, needs: listed.needs.map(needOf), picture };
 }
 
 function headline(needs: Need[], running: number): string {
@@ -71,7 +71,7 @@ function Needs({ needs }: { needs: Need[] }) {
     <Part id="needs" title="Needs you">
       <ul class="rows panel">
         {needs.map((need) => (
-          <li key={need.title + need.place.page}>
+          <li key={need.key}>
             <Icon of={need.shape} class={`state ${need.shape}`} />
             <div class="what"><b><To class="main quiet" row place={need.place}>{need.title}</To></b><p>{need.text}</p></div>
             <div class="side">{need.sinceUs ? <Age us={need.sinceUs} /> : null}<To class="btn small" place={need.place} label={`${need.button}: ${need.title}`}>{need.button}</To></div>
@@ -207,8 +207,7 @@ export function Home({ query }: { query: URLSearchParams }) {
   const project = query.get("project") ?? "";
   const loaded = useLoad(`home ${project}`, (signal) => load(project, signal), (event) => ["run", "job", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
   const data = loaded.data;
-  const stages = new Set((data?.pipelines ?? []).flatMap((pipeline) => pipeline.stages.map((stage) => `${pipeline.project}/${stage.name}`)));
-  const needs = data ? needsOf({ status: data.status, jobs: data.jobs, sources: data.sources, stages, nowUs: now.value * 1000 }) : [];
+  const needs = data?.needs ?? [];
   const worst = needs[0]?.title ?? "";
   useEffect(() => {
     needsCount.value = needs.length;

@@ -1,8 +1,8 @@
 // One stage of one run: what broke, whether it is one thing, and how to reproduce it; or what it did, when nothing failed.
 import { useEffect, useState } from "preact/hooks";
 import { fileAddress, get, post } from "../api/client";
-import type { Attempt, Job } from "../api/schema";
-import { type Failure, type Way, endOf, lineThatMatters, pathOfDatum, waysOf } from "../core/failures";
+import type { Attempt, FailureGroup, Failures, Job } from "../api/schema";
+import { beforeOf, commonOf, endOf, lineThatMatters, pathOfDatum } from "../core/failures";
 import { logLine, logText, middle, name } from "../core/foreign";
 import { counted, duration, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
@@ -20,13 +20,12 @@ import { Content, Crumbs, Head, Part, Skeleton } from "../parts/page";
 import { Command, Id, Repo, Took, To, When } from "../parts/words";
 import { Gone } from "./gone";
 
-const LISTED = 1000; // attempts of each state that the daemon keeps
-const TAILS = 60; // failures whose output is read, to group them
-const AT_ONCE = 6;
+const LISTED = 200; // attempts that ended well or were lost
+const PICKED = 200; // datums of a group that are listed
 
 interface Facts {
   job: Job;
-  failed: Attempt[];
+  failures: Failures;
   others: Attempt[];
 }
 
@@ -34,23 +33,11 @@ async function load(project: string, stage: string, run: string, signal: AbortSi
   const path = { project, stage, run };
   const job = await get("/api/v1/jobs/{project}/{stage}/{run}", { path, signal });
   const list = (state: string, limit: number) => get("/api/v1/jobs/{project}/{stage}/{run}/datums", { path: { project, stage, run: job.run }, query: { state, limit }, signal }).then((page) => page.datums);
-  const [failed, done, lost] = await Promise.all([list("failed", LISTED), list("success", 200), list("lost", 200)]);
-  return { job, failed, others: [...lost, ...done] };
-}
-
-// The last output of the first failures, a few at a time; the answer of an ended datum does not change.
-async function tails(job: Job, attempts: Attempt[], signal: AbortSignal): Promise<Failure[]> {
-  const last = new Map(attempts.map((attempt) => [attempt.id, attempt]));
-  const wanted = [...last.values()].slice(0, TAILS);
-  const out: Failure[] = [];
-  for (let i = 0; i < wanted.length; i += AT_ONCE) {
-    out.push(...(await Promise.all(wanted.slice(i, i + AT_ONCE).map(async (attempt): Promise<Failure> => {
-      const found = await get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path: { project: job.project, stage: job.stage, run: job.run, datum: attempt.id }, signal });
-      const tail = found.attempts[found.attempts.length - 1]?.tail ?? "";
-      return { id: attempt.id, paths: attempt.paths ?? "", reason: endOf(attempt), line: tail ? lineThatMatters(logText(tail)).line : "", bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), node: attempt.node ?? "" };
-    }))));
-  }
-  return out;
+  const [failures, done, lost] = await Promise.all([
+    get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path: { project, stage, run: job.run }, signal }),
+    job.datums.failed > 0 ? [] : list("success", LISTED), list("lost", LISTED),
+  ]);
+  return { job, failures, others: [...lost, ...done] };
 }
 
 function headline(job: Job): string {
@@ -69,29 +56,29 @@ function headline(job: Job): string {
   return done === 0 ? `Nothing failed here: ${stage} reused all ${counted(total, "datum")}.` : `Nothing failed here: ${stage} ran ${counted(done, "datum")}${reused ? ` and reused ${number(reused)}` : ""}.`;
 }
 
-function Ways({ ways, chosen, job, looked }: { ways: Way[]; chosen: Way; job: Job; looked: number }) {
-  const title = ways.length === 1 ? "One way it failed" : `${number(ways.length)} ways it failed`;
+function Ways({ failures, chosen }: { failures: Failures; chosen: FailureGroup }) {
+  const { groups } = failures;
   return (
-    <Part id="ways" title={title}>
+    <Part id="ways" title={groups.length === 1 ? "One way it failed" : `${number(groups.length)} ways it failed`}>
       <ul class="rows panel pick">
-        {ways.map((way) => (
-          <li key={way.key} class={way === chosen ? "sel" : ""}>
-            <b class="count">{number(way.failures.length)}</b>
+        {groups.map((group) => (
+          <li key={group.id} class={group === chosen ? "sel" : ""}>
+            <b class="count">{number(group.count)}</b>
             <div class="what">
-              <b><a class="main quiet" data-row href={pathHere(way.failures[0]!.id)} aria-current={way === chosen ? "true" : undefined}>{middle(way.line, 90)}</a></b>
-              <p><code>{name(way.kind)}</code></p>
-              {way.common.map((text) => <p class="small" key={text}>{text}</p>)}
+              <b><a class="main quiet" data-row href={pathHere(group.datum, group.id)} aria-current={group === chosen ? "true" : undefined}>{middle(group.message, 110)}</a></b>
+              <p><code>{name(group.reason)}</code></p>
+              {commonOf(group).slice(0, 2).map((text) => <p class="small" key={text}>{text}</p>)}
             </div>
           </li>
         ))}
       </ul>
-      {looked < job.datums.failed && <p class="small faint after">of the first {number(looked)} that failed</p>}
+      {failures.kept < failures.failed && <p class="small faint after">of the {number(failures.kept)} whose attempts are kept</p>}
     </Part>
   );
 }
 
-function pathHere(datum: string): string {
-  return `${location.pathname}?datum=${datum}`;
+function pathHere(datum: string, group = ""): string {
+  return `${location.pathname}?${group ? `group=${group}&` : ""}datum=${datum}`;
 }
 
 function DatumInputs({ job, paths }: { job: Job; paths: string }) {
@@ -151,7 +138,7 @@ function Attempts({ attempts }: { attempts: Attempt[] }) {
   );
 }
 
-function OneDatum({ job, id, way }: { job: Job; id: string; way: Way | undefined }) {
+function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: FailureGroup; jobs?: number }) {
   const path = { project: job.project, stage: job.stage, run: job.run, datum: id };
   const loaded = useLoad(`datum ${job.stage} ${job.run} ${id}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path, signal }));
   const tryLine = loaded.data?.try ?? "";
@@ -171,9 +158,10 @@ function OneDatum({ job, id, way }: { job: Job; id: string; way: Way | undefined
               <p class="that">{name(matters)}</p>
             </section>)}
           <div class="facts">
-            {way && way.failures.length > 1 && (
-              <div><h3>What the {number(way.failures.length)} have in common</h3>
-                <ul class="muted">{way.common.length ? way.common.map((text) => <li key={text}>{text}</li>) : <li>the message, nothing else that is known here</li>}</ul></div>)}
+            {group && (
+              <div><h3>{group.count > 1 ? `What the ${number(group.count)} have in common` : "This failure"}</h3>
+                <ul class="muted">{[...(group.count > 1 ? commonOf(group) : []), beforeOf(group, jobs)].filter(Boolean).map((text) => <li key={text}>{text}</li>)}
+                  {group.run_before && <li>last in run <Id of={group.run_before} place={{ page: "run", run: group.run_before }} /></li>}</ul></div>)}
             <div><h3>This datum</h3>
               <dl class="kv">
                 <dt>Input</dt><dd><DatumInputs job={job} paths={last.paths ?? ""} /></dd>
@@ -194,14 +182,14 @@ function OneDatum({ job, id, way }: { job: Job; id: string; way: Way | undefined
   );
 }
 
-function DatumList({ title, list, chosen }: { title: string; list: { id: string; text: string; bytes: number }[]; chosen: string }) {
+function DatumList({ title, list, chosen, group = "" }: { title: string; list: { id: string; text: string; bytes: number }[]; chosen: string; group?: string }) {
   const [all, setAll] = useState(false);
   const shown = all ? list : list.slice(0, 12);
   return (
     <Part id="datums" title={title}>
       <div class="panel"><ul class="tree">
         {shown.map((one) => (
-          <li key={one.id}><a href={pathHere(one.id)} aria-current={one.id === chosen ? "true" : undefined}><Icon of="file" /><code>{middle(one.text, 30)}</code><span class="num">{size(one.bytes)}</span></a></li>
+          <li key={one.id}><a href={pathHere(one.id, group)} aria-current={one.id === chosen ? "true" : undefined}><Icon of="file" /><code>{middle(one.text, 30)}</code><span class="num">{size(one.bytes)}</span></a></li>
         ))}
       </ul>
         {shown.length < list.length && <p class="pad"><button type="button" class="btn small" onClick={() => setAll(true)}>{number(list.length - shown.length)} more</button></p>}
@@ -210,34 +198,26 @@ function DatumList({ title, list, chosen }: { title: string; list: { id: string;
   );
 }
 
-function Failed({ facts, wanted }: { facts: Facts; wanted: string }) {
-  const { job, failed } = facts;
-  const loaded = useLoad(`tails ${job.stage} ${job.run} ${failed.length}`, (signal) => tails(job, failed, signal));
-  return (
-    <Content of={loaded} rows={8}>{(failures) => {
-      const ways = waysOf(failures);
-      if (ways.length === 0) return null;
-      const chosen = ways.find((way) => way.failures.some((one) => one.id.startsWith(wanted || "-"))) ?? ways[0]!;
-      const datum = chosen.failures.find((one) => wanted && one.id.startsWith(wanted)) ?? chosen.failures[0]!;
-      return <FailedView job={job} ways={ways} chosen={chosen} datum={datum} looked={failures.length} />;
-    }}</Content>
-  );
-}
-
-function FailedView({ job, ways, chosen, datum, looked }: { job: Job; ways: Way[]; chosen: Way; datum: Failure; looked: number }) {
-  const all = ways.flatMap((way) => way.failures);
+function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
+  const { job, failures } = facts;
+  const wanted = query.get("datum") ?? "";
+  const group = failures.groups.find((one) => one.id === query.get("group")) ?? failures.groups.find((one) => wanted && one.datum.startsWith(wanted)) ?? failures.groups[0]!;
+  const path = { project: job.project, stage: job.stage, run: job.run };
+  const listed = useLoad(`failures ${job.stage} ${job.run} ${group.id} ${failures.failed}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path, query: { group: group.id, limit: PICKED }, signal }));
+  const datums = listed.data?.datums ?? [];
+  const datum = datums.find((one) => wanted && one.id.startsWith(wanted))?.id ?? (wanted || group.datum);
   const step = (by: number) => {
-    const next = all[all.findIndex((one) => one.id === datum.id) + by];
-    if (next) setQuery({ datum: next.id });
+    const next = datums[datums.findIndex((one) => one.id === datum) + by];
+    if (next) setQuery({ group: group.id, datum: next.id });
   };
-  useEffect(() => pageKeys({ n: () => step(1), p: () => step(-1) }), [datum.id, all.length]);
+  useEffect(() => pageKeys({ n: () => step(1), p: () => step(-1) }));
   return (
     <div class="failing">
       <div>
-        <Ways ways={ways} chosen={chosen} job={job} looked={looked} />
-        <DatumList title={counted(chosen.failures.length, "datum")} chosen={datum.id} list={chosen.failures.map((one) => ({ id: one.id, text: pathOfDatum(one.paths).split("/").pop() || one.paths, bytes: one.bytes }))} />
+        <Ways failures={failures} chosen={group} />
+        <DatumList title={counted(group.count, "datum")} chosen={datum} group={group.id} list={datums.map((one) => ({ id: one.id, text: pathOfDatum(one.paths).split("/").pop() || one.paths, bytes: one.bytes ?? 0 }))} />
       </div>
-      <OneDatum key={datum.id} job={job} id={datum.id} way={chosen} />
+      <OneDatum key={datum} job={job} id={datum} group={group} jobs={failures.jobs_examined} />
     </div>
   );
 }
@@ -254,7 +234,7 @@ function Whole({ facts, wanted }: { facts: Facts; wanted: string }) {
       {chosen && (
         <section class="failing">
           <DatumList title="Datums that ran" chosen={chosen.id} list={list.map((one) => ({ id: one.id, text: one.paths ?? one.id, bytes: Number((one.bytes as { in?: number } | null)?.in ?? 0) }))} />
-          <OneDatum key={chosen.id} job={job} id={chosen.id} way={undefined} />
+          <OneDatum key={chosen.id} job={job} id={chosen.id} />
         </section>)}
     </>
   );
@@ -285,7 +265,7 @@ export function JobPage({ project, stage, run, query }: { project: string; stage
   const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
     (event) => event.type === "job" && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
   if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
-  const { job, failed } = loaded.data;
+  const { job, failures } = loaded.data;
   const wanted = query.get("datum") ?? "";
   const others = loaded.data.others.some((one) => wanted && one.id.startsWith(wanted));
   return (
@@ -299,7 +279,7 @@ export function JobPage({ project, stage, run, query }: { project: string; stage
           <>writes <Repo project={job.project} repo={job.stage} branch={job.output || undefined} /></>,
           job.warnings[0] ? name(job.warnings[0]) : null,
         ]} />
-      {failed.length > 0 && !others ? <Failed facts={loaded.data} wanted={wanted} /> : <Whole facts={loaded.data} wanted={wanted} />}
+      {failures.groups.length > 0 && !others ? <Failed facts={loaded.data} query={query} /> : <Whole facts={loaded.data} wanted={wanted} />}
     </>
   );
 }

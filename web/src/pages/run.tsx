@@ -1,9 +1,8 @@
 // One run: what set it off, what it did and why, when it is done; stop, rerun, retry.
-import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api/client";
 import type { Commit, Job, Pipeline, Run } from "../api/schema";
-import { type WhyRan, countDiff, whyRan } from "../core/changes";
+import { countDiff } from "../core/changes";
 import { name } from "../core/foreign";
 import { counted, duration, number, percent, short, size } from "../core/format";
 import { go } from "../core/going";
@@ -63,19 +62,15 @@ function WhyCell({ job }: { job: Job }) {
 }
 
 function WhyFound({ job }: { job: Job }) {
-  const why = useLoad<WhyRan | null>(`why ${job.project}/${job.stage}/${job.run}`, (signal) => whyRan(job, signal));
-  if (why.loading) return <span class="faint">…</span>;
-  const found = why.data;
-  if (!found) return <span class="faint">–</span>;
-  if (found.first) return <>its first output</>;
-  const parts: JSX.Element[] = found.inputs.map((input) => (
-    <>{input.from
-      ? <To place={{ page: "diff", project: input.project, repo: input.repo, from: input.from, to: input.to }}>{name(input.repo)}</To>
-      : name(input.repo)} changed{input.change ? `: ${changeWords(input.change)}` : ""}</>
-  ));
-  if (found.code) parts.unshift(<>code changed</>);
-  if (parts.length === 0) return <>asked for: nothing had changed</>;
-  return <>{parts.map((part, i) => <>{i > 0 ? "; " : ""}{part}</>)}</>;
+  const path = { project: job.project, stage: job.stage, run: job.run };
+  const cause = useLoad(`cause ${job.project}/${job.stage}/${job.run} ${isOver(job.state)}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}/cause", { path, signal }));
+  if (cause.loading) return <span class="faint">…</span>;
+  const found = cause.data;
+  if (!found?.text) return <span class="faint">–</span>;
+  // the sentence leads to what changed first
+  const first = found.inputs.find((input) => input.from && input.to && (input.added || input.changed || input.removed || input.more));
+  const text = name(found.text);
+  return first ? <To place={{ page: "diff", project: first.project, repo: first.repo, from: first.from!, to: first.to! }} class="quiet why-link">{text}</To> : <>{text}</>;
 }
 
 function DatumCell({ job }: { job: Job }) {

@@ -26,9 +26,14 @@ const STATES: Record<string, State> = {
   not_run: { word: "Not run", shape: "not" },
 };
 
+// A stage that has workers to start, but for which something is missing, waits.
+function keyOf(stage: StageState | undefined): string {
+  return stage?.state === "starting" && /^waiting /.test(stage.reason ?? "") ? "waiting" : (stage?.state ?? "none");
+}
+
 export function stageState(stage: StageState | undefined): State {
   if (stage?.state === "partly_failed") return { word: `${number(stage.datums?.failed ?? 0)} failed`, shape: "part" };
-  return STATES[stage?.state ?? "none"] ?? STATES["none"]!;
+  return STATES[keyOf(stage)] ?? STATES["none"]!;
 }
 
 const RUNS = new Set(["starting", "running", "finishing"]);
@@ -37,7 +42,7 @@ const NONE: GraphDatums = { total: 0, done: 0, reused: 0, failed: 0 };
 function lineOf(stage: StageState | undefined): { text: string; tone: string } {
   const { done, reused, failed, total } = stage?.datums ?? NONE;
   const reason = name(stage?.reason ?? "");
-  switch (stage?.state) {
+  switch (keyOf(stage)) {
     case "failed":
       return { text: failed ? `${number(failed)} of ${number(total)} failed` : reason, tone: "failc" };
     case "partly_failed":
@@ -50,7 +55,6 @@ function lineOf(stage: StageState | undefined): { text: string; tone: string } {
     case "stopped":
     case "superseded":
       return { text: reason || "stopped", tone: "" };
-    case undefined:
     case "none":
       return { text: stage?.stopped ? "its pipeline is stopped" : "has not run", tone: "" };
     default:
@@ -139,7 +143,7 @@ function StageBox({ node, stage, events }: { node: Node; stage: StageState | und
         <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
         {gpus > 0 && <><rect class="gpuchip" x={node.x + node.w - chipW - 8} y={node.y + 8} width={chipW} height="18" rx="4" /><text class="gputext" x={node.x + node.w - chipW / 2 - 8} y={node.y + 21} text-anchor="middle">{chip}</text>{" "}</>}
         <text class={line.tone} x={node.x + 10} y={node.y + 39}>{words}</text>{" "}
-        {datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width={node.w - 20} height="4" rx="2" />{datumBar(datums, stage?.device === "gpu", RUNS.has(stage?.state ?? ""), node.x + 10, node.y + 46, node.w - 20)}</>}
+        {datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width={node.w - 20} height="4" rx="2" />{datumBar(datums, stage?.device === "gpu", RUNS.has(keyOf(stage)), node.x + 10, node.y + 46, node.w - 20)}</>}
         <text class="tiny" x={node.x + 10} y={node.rail + 4}>{took}</text>
       </a>
       <OutputPill node={node} stage={stage} />
@@ -152,7 +156,7 @@ function FoldedBox({ node, picture, events }: { node: Node; picture: Picture; ev
   const members = (node.members ?? []).map((key) => picture.stages.get(key)).filter((one) => one !== undefined);
   const failed = members.filter((one) => one.state === "failed").length;
   const partly = members.filter((one) => one.state === "partly_failed").length;
-  const running = members.filter((one) => RUNS.has(one.state)).length;
+  const running = members.filter((one) => RUNS.has(keyOf(one))).length;
   const noun = node.kind === "repos" ? "repo" : "stage";
   const title = fit(counted(node.count, noun), node.w - 44, 600, 13);
   const words = fit(failed ? `${number(failed)} failed` : partly ? `${number(partly)} partly failed` : running ? `${number(running)} running` : name(node.pipeline ?? ""), node.w - 20);
@@ -169,6 +173,8 @@ function FoldedBox({ node, picture, events }: { node: Node; picture: Picture; ev
   );
 }
 
+const MONO = 7; // px a character of the labels
+
 function EdgePath({ edge, tone, dim }: { edge: Edge; tone: string; dim: boolean }) {
   const [x, y] = edge.points[edge.points.length - 1]!;
   const points: [number, number][] = [...edge.points.slice(0, -1), [x - 6, y]];
@@ -178,7 +184,7 @@ function EdgePath({ edge, tone, dim }: { edge: Edge; tone: string; dim: boolean 
     const [[ax, ay], [bx, by]] = [edge.points[i - 1]!, edge.points[i]!];
     if (ay === by && bx - ax > best.length) best = { from: ax, length: bx - ax, y: ay };
   }
-  const w = edge.label ? widthOf(edge.label) * 1.08 : 0;
+  const w = edge.label.length * MONO;
   const shown = edge.label && best.length >= w + 24;
   return (
     <g class={dim ? "dim" : ""}>
@@ -225,7 +231,7 @@ export function Graph({ drawing, picture, zoom = 0 }: { drawing: Drawing; pictur
   });
   const tone = (edge: Edge) => {
     if (related?.has(edge.from) && related.has(edge.to)) return "hot";
-    const state = stageAt(edge.to)?.state ?? "";
+    const state = keyOf(stageAt(edge.to));
     return RUNS.has(state) ? "live" : state === "waiting" ? "wait" : "";
   };
   const [w, h] = [drawing.w + 32, drawing.h + 24];
