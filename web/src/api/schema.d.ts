@@ -816,7 +816,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Groups the job's failed datums by what their messages say, with what each group has in common and in how many of the stage's last 24 jobs before this one it occurred. `kept` tells of how many of the `failed` datums the attempts are kept. With `group`, an id, the reply has that group alone with a page of its datums. */
+        /** Groups the job's failed datums by what their messages say, with what each group has in common and in how many of the stage's last 24 jobs before this one that ran datums it occurred. `kept` tells of how many of the `failed` datums the attempts are kept. With `group`, an id, the reply has that group alone with a page of its datums. */
         get: {
             parameters: {
                 query?: {
@@ -6342,9 +6342,9 @@ export interface components {
             name: string;
             note?: string | null;
             paths?: string[] | null;
-            project: string;
+            project?: string | null;
             removed?: number | null;
-            repo: string;
+            repo?: string | null;
             to?: string | null;
         };
         Change: {

@@ -68,9 +68,9 @@ function WhyFound({ job }: { job: Job }) {
   const found = cause.data;
   if (!found?.text) return <span class="faint">–</span>;
   // the sentence leads to what changed first
-  const first = found.inputs.find((input) => input.from && input.to && (input.added || input.changed || input.removed || input.more));
+  const first = found.inputs.find((input) => input.project && input.repo && input.from && input.to && (input.added || input.changed || input.removed || input.more));
   const text = name(found.text);
-  return first ? <To place={{ page: "diff", project: first.project, repo: first.repo, from: first.from!, to: first.to! }} class="quiet why-link">{text}</To> : <>{text}</>;
+  return first ? <To place={{ page: "diff", project: first.project!, repo: first.repo!, from: first.from!, to: first.to! }} class="quiet why-link">{text}</To> : <>{text}</>;
 }
 
 function DatumCell({ job }: { job: Job }) {

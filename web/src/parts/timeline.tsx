@@ -35,7 +35,7 @@ export function Timeline({ run, jobs }: { run: Run; jobs: Job[] }) {
   return (
     <div class="panel pad scroll" tabIndex={0} role="group" aria-label="Timeline">
       <svg class="tl" viewBox={`0 0 ${W} ${h}`} role="img" aria-label="Timeline of the run, stage by stage; the tables have the same times">
-        {ticks(from, to).filter((at) => x(at) > LEFT + 20 && x(at) < W - 20).map((at) => (
+        {ticks(from, to).filter((at) => x(at) > LEFT + 20 && x(at) < W - 20 && (over || Math.abs(x(at) - x(end)) > 48)).map((at) => (
           <g key={at}><path class="grid" d={`M${x(at)} 24V${h}`} /><text x={x(at)} y="16" text-anchor="middle">{tickText(at, to - from)}</text></g>
         ))}
         {jobs.map((job, i) => {
