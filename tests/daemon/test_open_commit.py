@@ -5,14 +5,16 @@ import json
 import os
 import pathlib
 import random
-import socket
 import subprocess
 import threading
 import urllib.parse
 
 import pytest
 
+from by_path import load
 from conftest import BIN, HttpError, ops_stream, sh, wait_until
+
+servers = load("s3_servers", "s3/servers.py")
 
 DAY = 24 * 3600
 FAILED, NOT_FOUND = 1, 3
@@ -538,9 +540,7 @@ def test_open_commits_go_with_their_repo(make_daemon):
 
 
 def test_an_upload_goes_on_where_a_lost_connection_left_it(make_daemon):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
-    d = make_daemon("--listen", listen).start()
+    d = make_daemon("--listen", f"127.0.0.1:{servers.free_port()}").start()
     d.default.repo("in")
     content = random.Random(1).randbytes(200 << 20)
     path = d.write("large", content)
@@ -563,9 +563,7 @@ def test_an_upload_goes_on_where_a_lost_connection_left_it(make_daemon):
 
 
 def test_small_and_large_puts_and_finish_wait_for_a_daemon_that_comes_back(make_daemon):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
-    d = make_daemon("--listen", listen).start()
+    d = make_daemon("--listen", f"127.0.0.1:{servers.free_port()}").start()
     d.default.repo("in")
     c = start(d)
     put(d, c, "of/c", "c")

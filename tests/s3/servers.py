@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -97,10 +98,13 @@ def go_program(name, module, version):
 
 
 def free_port():
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on now. It is not one of those that the system gives to connections (Linux: from 32,768 on): such a one may be taken by the time that a server
+    comes back to it."""
+    for port in random.SystemRandom().sample(range(10_000, 32_768), 100):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("a hundred ports from 10,000 to 32,767 are all in use")
 
 
 def answers(url):
