@@ -148,20 +148,21 @@ def fixed_addresses():
     return words if subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0 else []
 
 
-built = {}  # preset of CMakePresets.json → whether it was good, and the seconds that it took
+built = {}  # (preset of CMakePresets.json, the targets chosen: () is all of it) → whether it was good, and the seconds that it took
 
 
 def build(counts, name, targets=()):
     """Makes a build (a preset of CMakePresets.json) once a run, and counts it as one test where it was made. In a lane it is there: run_in_lanes has made it."""
     if os.environ.get("PL_LANE"):
         return TOP / "build" / name
-    if name not in built:
+    key = (name, ()) if (name, ()) in built else (name, tuple(targets))
+    if key not in built:
         began = time.monotonic()
         chosen = f" --target {' '.join(targets)}" if targets else ""
         script = f"cmake --preset {name} && exec cmake --build --preset {name} -j {CORES}{chosen}"
         good = one(counts, f"build {name}", "sh", "-c", script)
-        built[name] = (good, time.monotonic() - began)
-    if not built[name][0]:
+        built[key] = (good, time.monotonic() - began)
+    if not built[key][0]:
         raise Stopped
     return TOP / "build" / name
 
@@ -637,7 +638,7 @@ def report(rows, before, minutes):
     say(f"\n{'group':12} {'passed':>7} {'failed':>7} {'skipped':>8} {'minutes':>8} {'budget':>7}")
     for name, (counts, took) in rows.items():
         say(f"{name:12} {counts.passed:7} {counts.failed:7} {counts.skipped:8} {took:8.1f} {GROUPS[name].minutes:7g}" + ("  ran before" if name in before else ""))
-    for name, (_, seconds) in built.items():
+    for (name, _), (_, seconds) in built.items():
         say(f"{'build ' + name:36} {seconds / 60:8.1f}")
     say(f"{'from start to end':36} {minutes:8.1f}")
     for name, (_, took) in rows.items():
