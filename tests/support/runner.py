@@ -304,7 +304,7 @@ def group_abuse(counts, group, extra):
 def web_node():
     """The folder with the Node that made the page, and the environment that finds it."""
     folder = (TOP / "build" / "web" / "node-folder").read_text(encoding="utf-8").strip()
-    return pathlib.Path(folder), {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    return pathlib.Path(folder), {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "NODE_USE_SYSTEM_CA": "1"}
 
 
 def group_page(counts, group, extra):
@@ -342,7 +342,7 @@ def group_web(counts, group, extra):
     if not (made / "installed").exists() or (made / "installed").read_bytes() != lock.read_bytes():
         for name in ("package.json", "package-lock.json"):
             shutil.copy(TOP / "tests" / "web" / name, made / name)
-        if not one(counts, "web: packages", "env", "-C", made, f"PATH={environment['PATH']}", "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"):
+        if not one(counts, "web: packages", "env", "-C", made, f"PATH={environment['PATH']}", "NODE_USE_SYSTEM_CA=1", "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"):
             raise Stopped
         shutil.copy(lock, made / "installed")
     run_pytest(counts, group, "web", extra, programs="release", PL_WEB_NODE=str(folder / "node"), PL_WEB_TESTS=str(made))
