@@ -9,7 +9,7 @@
  *   it keeps them           storage/{store, tree, tree_edit, object, s3, http}, storage/dataset/commit
  *   it records them         db/{tx, writer, open_commits, pipelines, stage_log}, storage/dataset/log
  *   a spec says what runs   spec, text, policy, source, forge, notify, git
- *   the daemon decides      plan, sched, engine; figures of it: metrics; why it failed: failure
+ *   the daemon decides      plan, sched, engine; figures: metrics; their time: gpus; failures: failure
  *   workers start           exec, exec/{local, kubernetes}, kube/{client, watch, pod, pod_state, nodes}
  *   a worker computes       agent/{worker, connection, inputs, command, sandbox, runner, outputs}, net/agent_protocol
  *   results become a commit merge, storage/tree_edit, db/tx
