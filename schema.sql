@@ -282,6 +282,12 @@ CREATE TABLE event (
     data  TEXT NOT NULL CHECK (length(data) <= 8192)
 ) STRICT;
 
+CREATE TABLE gpu_span (                  -- what the GPUs did in the last 24 hours; left out of checkpoints
+    from_us INTEGER PRIMARY KEY,
+    to_us   INTEGER NOT NULL,
+    series  TEXT NOT NULL               -- [{node, product, slot, capacity, measured, busy, by}…], in GPU-milliseconds (gpus/gpu_ledger.h)
+) STRICT;
+
 CREATE TABLE metric (                    -- lines of metrics.jsonl
     job   INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE,
     id    INTEGER NOT NULL,

@@ -4,6 +4,7 @@
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 
 struct pl_ejob *pl_engine_job_ref(struct pl_ejob *j)
@@ -256,6 +257,8 @@ int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err
         return r;
     for (size_t i = 0; i < out.n; i++)
         act(e, &out.items[i]);
+    if (out.n > 0)
+        pl_engine_gpus_touch(e);
     return 0;
 }
 
@@ -302,6 +305,44 @@ void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void 
 }
 
 /* ---- calls of the API ---- */
+
+/* A function that runs on the loop for a thread that waits for it. */
+struct waited {
+    pl_loop_fn fn;
+    void *arg;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool done;
+};
+
+static void run_waited(void *arg)
+{
+    struct waited *w = arg;
+
+    w->fn(w->arg);
+    pthread_mutex_lock(&w->mutex);
+    w->done = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+int pl_engine_call(struct pl_engine *e, pl_loop_fn fn, void *arg, struct pl_err *err)
+{
+    struct waited w = {.fn = fn, .arg = arg};
+
+    if (e->hung_up) /* the loop may have stopped, so the call would never run */
+        return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+    pthread_mutex_init(&w.mutex, NULL);
+    pthread_cond_init(&w.cond, NULL);
+    pl_engine_post(e, "engine.call", run_waited, &w);
+    pthread_mutex_lock(&w.mutex);
+    while (!w.done)
+        pthread_cond_wait(&w.cond, &w.mutex);
+    pthread_mutex_unlock(&w.mutex);
+    pthread_mutex_destroy(&w.mutex);
+    pthread_cond_destroy(&w.cond);
+    return 0;
+}
 
 /* A call that a pool thread makes and that runs on the loop; the pool thread waits for it. */
 struct call {
@@ -476,82 +517,6 @@ static json_t *workers_json(struct pl_engine *e)
     return list;
 }
 
-/* Returns the report's entry for the GPU's product; adds one if there is none. */
-static json_t *product_row(json_t *rows, const json_t *out, const json_t *gpu)
-{
-    json_t *row;
-    size_t i;
-
-    json_array_foreach(rows, i, row)
-    {
-        if (json_equal(json_object_get(row, "product"), json_object_get(gpu, "product")))
-            return row;
-    }
-    row = json_pack("{s:O, s:s, s:O, s:i, s:i, s:[]}", "node", json_object_get(out, "node"), "resource", PL_GPU_RESOURCE,
-                    "product", json_object_get(gpu, "product"), "capacity", 0, "allocated", 0, "by");
-    json_array_append_new(rows, row);
-    return row;
-}
-
-static void add_to(json_t *o, const char *key, json_int_t n)
-{
-    json_object_set_new(o, key, json_integer(json_integer_value(json_object_get(o, key)) + n));
-}
-
-/* Adds to the report, per product, how many GPUs this machine has and which stages hold them, in the form in
- * which a cluster's executor reports its nodes. */
-static void add_nodes(json_t *out)
-{
-    json_t *rows = json_array(), *gpu, *row, *holder = NULL, *by;
-    size_t i, k;
-
-    json_array_foreach(json_object_get(out, "gpus"), i, gpu)
-    {
-        row = product_row(rows, out, gpu);
-        add_to(row, "capacity", 1);
-        by = json_object_get(gpu, "by");
-        if (!by)
-            continue;
-        add_to(row, "allocated", 1);
-        json_array_foreach(json_object_get(row, "by"), k, holder)
-        {
-            if (json_equal(json_object_get(holder, "stage"), json_object_get(by, "stage")) &&
-                json_equal(json_object_get(holder, "project"), json_object_get(by, "project")))
-                break;
-        }
-        if (k == json_array_size(json_object_get(row, "by"))) {
-            holder = json_copy(by);
-            json_array_append_new(json_object_get(row, "by"), holder);
-        }
-        add_to(holder, "count", 1);
-    }
-    json_object_set_new(out, "nodes", rows);
-}
-
-/* Returns the executor's report on its GPUs, with the holder of each GPU. */
-static json_t *gpus_json(struct pl_engine *e)
-{
-    json_t *out = e->executor->ops->gpus(e->executor), *gpu;
-    uint64_t stage = 0, job = 0;
-    size_t i;
-
-    json_array_foreach(json_object_get(out, "gpus"), i, gpu)
-    {
-        const uint64_t worker = pl_sched_gpu_holder(e->sched, (uint32_t)i, &stage, &job);
-        const struct pl_eworker *w = worker ? pl_engine_worker(e, worker) : NULL;
-        const struct pl_ejob *j = worker ? pl_engine_job(e, job) : NULL;
-
-        json_object_set_new(gpu, "state", json_string(worker ? "held" : "free"));
-        if (worker)
-            json_object_set_new(gpu, "by",
-                                json_pack("{s:s*, s:s*, s:s*}", "project", w ? w->stage->project : NULL, "stage",
-                                          w ? w->stage->def->name : NULL, "run", j ? j->run : NULL));
-    }
-    if (!json_object_get(out, "nodes"))
-        add_nodes(out);
-    return out;
-}
-
 static bool ops_outage(void *self, struct pl_executor_outage *ret)
 {
     struct pl_executor *x = ((struct pl_engine *)self)->executor;
@@ -568,7 +533,7 @@ static void do_live(struct call *c)
     pl_sched_counts(c->engine->sched, &n);
     pl_loop_get_stats(c->engine->config.loop, &loop);
     c->json = json_pack("{s:o, s:o, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i}, s:{s:I, s:I, s:I}}", "workers",
-                        workers_json(c->engine), "gpus", gpus_json(c->engine), "queue", "stages", (int)n.stages, "runs",
+                        workers_json(c->engine), "gpus", pl_engine_gpus_json(c->engine), "queue", "stages", (int)n.stages, "runs",
                         (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks, "workers_busy", (int)n.workers_busy, "gpus",
                         (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns", (json_int_t)loop.turns, "slow_turns",
                         (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
@@ -675,6 +640,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .check_stages = ops_check_stages,
                                              .live = ops_live,
                                              .outage = ops_outage,
+                                             .gpu_spans = pl_engine_gpu_spans,
                                              .job_live = ops_job_live,
                                              .metrics = pl_engine_metrics,
                                              .secrets = ops_secrets,
@@ -734,7 +700,7 @@ int pl_engine_start(struct pl_engine *e, struct pl_err *err)
         return pl_err_wrap(err, r, "restoring unfinished work");
     pl_worker_tokens_settle(e->doors);
     e->started = true;
-    return 0;
+    return pl_engine_gpus_start(e, capacity.gpu_slots, err);
 }
 
 void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg)
@@ -750,6 +716,7 @@ void pl_engine_detach(struct pl_engine *e)
     if (!e)
         return;
     e->failed = true;
+    pl_engine_gpus_end(e);
     pl_engine_retry_queue_flush(e);
     e->conn = pl_conn_close(e->conn);
 }
@@ -768,6 +735,7 @@ struct pl_engine *pl_engine_destroy(struct pl_engine *e)
 {
     if (!e)
         return NULL;
+    pl_engine_gpus_finish(e);
     pl_engine_completion_finish(e);
     pl_engine_retry_queue_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);

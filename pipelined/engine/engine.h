@@ -2,7 +2,7 @@
  *
  * In:      Runs from the database, requests of agents, exits from the executor.
  * Out:     Transactions, leases, starts and stops of workers.
- * Uses:    db/{gc, pipelines, stage_log, tx, writer}, exec, merge, metrics, plan, policy, sched, text,
+ * Uses:    db/{gc, pipelines, stage_log, tx, writer}, exec, gpus, merge, metrics, plan, policy, sched, text,
  *          net/{agent_protocol, loop, server}, storage/{base, pack, store, system, tree, tree_edit}, storage/dataset/commit
  * Threads: The event loop; plans and merges on the pool.
  *
@@ -10,7 +10,7 @@
  *   attempt_row        rows of table `attempt`
  *   completion         ends of jobs and runs, written in order
  *   datum_checkpoints  checkpoints of datums by datum key
- *   engine_call        runs a function on the loop for a waiting thread
+ *   engine_gpus        who holds the GPUs, and their history
  *   engine_internal    state shared by the engine's files
  *   engine_metrics     figures for /metrics
  *   engine_restore     restores jobs and workers after a start
@@ -81,6 +81,10 @@ struct pl_engine_ops {
     /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}}. Blocks: call it on
      * the pool, without holding a database reader. */
     json_t *(*live)(void *self);
+    /* Returns the newest spans of the GPUs' history, which may not be in table gpu_span yet, oldest first, a new reference
+     * (gpus/gpu_ledger.h): the last one goes up to now. An empty list if there are no GPUs. Blocks: call it on the pool,
+     * without holding a database reader. */
+    json_t *(*gpu_spans)(void *self);
     /* Returns true if workers can be neither started nor watched at present (exec.h); texts live until the loop's next
      * turn. On the loop. NULL: never. */
     bool (*outage)(void *self, struct pl_executor_outage *ret);

@@ -201,6 +201,7 @@ struct pl_etask {
 };
 
 struct pl_ending;    /* completion.c */
+struct pl_egpus;     /* engine_gpus.c */
 struct pl_later;     /* retry_queue.c */
 struct pl_reshaping; /* engine_stages.c */
 
@@ -247,6 +248,7 @@ struct pl_engine {
     /* the settings changed during the pass `reshaping`: another pass must follow it */
     bool reshape_again;
     struct pl_engine_count count;
+    struct pl_egpus *gpus; /* NULL = there are no GPUs, or the engine has not started */
     bool started, restoring;
     _Atomic bool failed; /* the engine makes no more decisions */
     /* requests of workers are no longer kept open, and API calls no longer use the loop */
@@ -296,6 +298,20 @@ void pl_engine_count_attempts(const struct pl_ejob *j, const struct pl_etotals *
 struct pl_metric_text;
 PL_MUST_CHECK
 int pl_engine_metrics(void *self, struct pl_metric_text *t, struct pl_err *err);
+
+/* ---- engine_gpus.c: who holds the GPUs, and their history ---- */
+/* Returns the executor's report on its GPUs with the holder of each GPU, a new reference (schema Gpus). Loop. */
+json_t *pl_engine_gpus_json(struct pl_engine *e);
+/* Begins to record what GPUs do, if the executor has `slots` of its own or is a cluster. Loop. */
+PL_MUST_CHECK
+int pl_engine_gpus_start(struct pl_engine *e, uint32_t slots, struct pl_err *err);
+/* Call it when workers may have got or given back GPUs: they are looked at soon. Loop. */
+void pl_engine_gpus_touch(struct pl_engine *e);
+/* Writes what was not written yet, and records no more. */
+void pl_engine_gpus_end(struct pl_engine *e);
+void pl_engine_gpus_finish(struct pl_engine *e);
+/* Implements pl_engine_ops.gpu_spans. */
+json_t *pl_engine_gpu_spans(void *self);
 
 /* ---- job_save.c: rows of unfinished jobs ---- */
 /* Writes the job's row to the database soon. Several changes may share one write. */

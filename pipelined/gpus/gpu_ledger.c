@@ -325,7 +325,7 @@ static int read_slot(struct pl_gpu_ledger *l, const char *node, const json_t *sl
     s->next_capacity += 1;
     s->next_measured += percent >= 0;
     s->next_busy += percent > 0 ? percent / 100 : 0;
-    return by ? add_holder(s, by, 1, json_is_true(json_object_get(by, "computing")), percent, err) : 0;
+    return by ? add_holder(s, by, 1, json_is_true(json_object_get(slot, "computing")), percent, err) : 0;
 }
 
 /* Returns how many GPUs one unit of the row is: gpu-mem counts GPUs in units of their memory. */

@@ -2,12 +2,13 @@
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{run_routes, server, transfer}, db/{retention, writer}, failure, plan, text, storage/{base, store, tree}
+ * Uses:    api/{run_routes, server, transfer}, db/{retention, writer}, failure, gpus, plan, text, storage/{base, store, tree}
  * Threads: Storage pool; no database reader is held while trees are read.
  *
  * Inside:
  *   job_changes       counts the files that differ between two jobs of a stage
  *   routes_failures   failed datums of a job in groups
+ *   routes_gpus       what the GPUs did in the last 24 hours
  *   routes_job_cause  why a job ran
  *   routes_needs      what needs attention */
 

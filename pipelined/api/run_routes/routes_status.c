@@ -204,9 +204,9 @@ static const struct pl_api_schema schemas[] = {
      " live:object"},
     {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? compute:string? utilisation:integer? "
             "state:string "
-            "by:object?"},
+            "by:object? computing:boolean? idle_since_us:integer?"},
     {"GpuHolder", "count:integer project:string? stage:string? run:string? namespace:string? pod:string? devices:object? "
-                  "utilisation:any? used_mib:integer? unhealthy:integer?"},
+                  "utilisation:any? used_mib:integer? unhealthy:integer? computing:integer? idle_since_us:integer?"},
     {"GpuMemory", "allocated:integer total:integer"},
     {"GpuNode", "node:string address:string? resource:string product:string? capacity:integer allocated:integer by:GpuHolder[] "
                 "gpus:GpuMemory[]? pending:integer? unhealthy:integer? unhealthy_held:integer?"},

@@ -19,7 +19,7 @@
 
 #define PL_DB_QUEUE_MAX      65536
 #define PL_DB_GROUP_MAX      512
-#define PL_DB_SCHEMA_VERSION 10
+#define PL_DB_SCHEMA_VERSION 11
 #define PL_EVENTS_KEPT       1000000
 #define PL_EVENTS_KEPT_DAYS  7
 

@@ -25,7 +25,7 @@ const struct pl_secret_column *pl_db_secret_columns(size_t *ret_n)
  * once the datum is done, so their data may be gone by the time of a recovery. */
 static const char strip_sql[] =
     "DELETE FROM worker; DELETE FROM lease; DELETE FROM session; DELETE FROM pin; DELETE FROM checkpoint;"
-    "DELETE FROM login_session; DELETE FROM source_state; DELETE FROM repo_state;"
+    "DELETE FROM login_session; DELETE FROM source_state; DELETE FROM repo_state; DELETE FROM gpu_span;"
     "DELETE FROM log_segment WHERE blob IS NULL;";
 
 struct scratch {

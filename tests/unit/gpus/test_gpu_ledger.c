@@ -61,9 +61,9 @@ static void assert_spans(json_t *spans, const char *wanted)
 
 #define SLOT(by)      "{'node': 'n', 'gpus': [{'slot': 0, 'product': 'A' " by "}]}"
 #define FREE          SLOT("")
-#define HELD          SLOT(", 'by': {'project': 'p', 'stage': 's', 'computing': false}")
-#define COMPUTING     SLOT(", 'by': {'project': 'p', 'stage': 's', 'computing': true}")
-#define MEASURED(use) SLOT(", 'utilisation': " #use ", 'by': {'project': 'p', 'stage': 's', 'computing': true}")
+#define HELD          SLOT(", 'computing': false, 'by': {'project': 'p', 'stage': 's'}")
+#define COMPUTING     SLOT(", 'computing': true, 'by': {'project': 'p', 'stage': 's'}")
+#define MEASURED(use) SLOT(", 'utilisation': " #use ", 'computing': true, 'by': {'project': 'p', 'stage': 's'}")
 
 static void what_held_and_what_computed_is_summed_by_the_minute(void **state)
 {

@@ -532,7 +532,7 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
             "INSERT INTO job(id, run, project, stage, version, pipeline, state, created_us)"
             " VALUES (7, 'r', 'default', 's', 1, 'p', 'failure', 1);"
             "INSERT INTO attempt(job, datum, attempt, state, exit_code, finished_us) VALUES (7, x'01', 2, 'failed', 3, 4);"
-            "DROP TABLE job_worker; ALTER TABLE lease DROP COLUMN leased_us; ALTER TABLE project DROP COLUMN options;"
+            "DROP TABLE gpu_span; DROP TABLE job_worker; ALTER TABLE lease DROP COLUMN leased_us; ALTER TABLE project DROP COLUMN options;"
             "ALTER TABLE worker DROP COLUMN network_off; DROP INDEX run_by_seq; DROP TABLE login_session;"
             "ALTER TABLE pipeline DROP COLUMN stopped; ALTER TABLE pipeline DROP COLUMN started_seq;"
             "ALTER TABLE commit_ DROP COLUMN git; DROP TABLE repo_state;"
