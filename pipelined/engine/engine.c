@@ -640,6 +640,7 @@ const struct pl_engine_ops *pl_engine_api_ops(void)
                                              .check_stages = ops_check_stages,
                                              .live = ops_live,
                                              .outage = ops_outage,
+                                             .queue = pl_engine_queue,
                                              .gpu_spans = pl_engine_gpu_spans,
                                              .job_live = ops_job_live,
                                              .metrics = pl_engine_metrics,

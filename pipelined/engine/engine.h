@@ -81,6 +81,10 @@ struct pl_engine_ops {
     /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}}. Blocks: call it on
      * the pool, without holding a database reader. */
     json_t *(*live)(void *self);
+    /* Returns the jobs that wait for resources, in the order in which they are served, and the report on the GPUs:
+     * {"queue": [entries as gpus/gpu_queue.h describes them, with "reason"], "gpus"}, a new reference. `run` not NULL: only
+     * the job of that run, project and stage, if it waits. Blocks: call it on the pool, without holding a database reader. */
+    json_t *(*queue)(void *self, const char *run, const char *project, const char *stage);
     /* Returns the newest spans of the GPUs' history, which may not be in table gpu_span yet, oldest first, a new reference
      * (gpus/gpu_ledger.h): the last one goes up to now. An empty list if there are no GPUs. Blocks: call it on the pool,
      * without holding a database reader. */

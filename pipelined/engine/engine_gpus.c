@@ -1,4 +1,4 @@
-/* engine_gpus: who holds the GPUs now, and what they did in the last 24 hours. The GPUs are looked at when workers got or
+/* engine_gpus: who holds the GPUs now, what waits for them, and what they did in the last 24 hours. The GPUs are looked at when workers got or
  * gave back some, at most every LOOK_APART_MS, and every LOOK_HELD_MS while one is held. A ledger sums that up
  * (gpus/gpu_ledger.h); its spans become rows of table gpu_span, and a change an event "gpu". */
 #include "pipelined/engine/engine_internal.h"
@@ -160,6 +160,134 @@ json_t *pl_engine_gpus_json(struct pl_engine *e)
     if (e->gpus)
         pl_gpu_ledger_mark(e->gpus->ledger, out);
     return out;
+}
+
+/* ---- what waits for them ---- */
+
+#define QUEUE_MAX 256 /* most jobs that the queue lists */
+
+struct queue {
+    struct pl_engine *engine;
+    const char *run, *project, *stage; /* NULL = all jobs */
+    json_t *result;
+};
+
+/* Returns what one worker of the stage wants. */
+static json_t *want_json(const struct pl_estage *s, const struct pl_sched_wait *w)
+{
+    const struct pl_gpu *gpu = &s->def->gpu;
+    json_t *o = json_pack("{s:i, s:I}", "gpus", (int)w->gpus, "cpu_milli", (json_int_t)w->cpu_milli), *products;
+
+    if (w->memory_bytes)
+        json_object_set_new(o, "memory_bytes", json_integer((json_int_t)w->memory_bytes));
+    if (w->gpus == 0)
+        return o;
+    products = json_array();
+    for (size_t i = 0; i < gpu->n_product; i++)
+        json_array_append_new(products, json_string(gpu->product[i]));
+    json_object_set_new(o, "product", products);
+    json_object_set_new(o, "resource", json_string(gpu->resource ? gpu->resource : PL_GPU_RESOURCE));
+    if (gpu->memory_bytes)
+        json_object_set_new(o, "gpu_memory_mib", json_integer(pl_gpu_memory_mib(gpu)));
+    if (gpu->compute)
+        json_object_set_new(o, "compute", json_sprintf("%u.%u", gpu->compute / 100, gpu->compute % 100));
+    return o;
+}
+
+static json_t *holder_json(struct pl_engine *e, const struct pl_sched_wait_holder *h)
+{
+    const struct pl_eworker *w = pl_engine_worker(e, h->worker);
+    uint64_t tasks[PL_SCHED_WORKER_LEASES];
+    const size_t n = w ? pl_sched_worker_tasks(e->sched, h->worker, tasks) : 0;
+    const struct pl_etask *t = n > 0 ? pl_map_get(&e->tasks, &tasks[0], sizeof tasks[0]) : NULL;
+    json_t *o;
+
+    if (!w)
+        return NULL;
+    o = json_pack("{s:s, s:s, s:i, s:i}", "project", w->stage->project, "stage", w->stage->def->name, "gpus", (int)h->gpus,
+                  "computing", n > 0 ? (int)h->gpus : 0);
+    if (t || *w->run)
+        json_object_set_new(o, "run", json_string(t ? t->job->run : w->run));
+    return o;
+}
+
+/* Adds to the holders of this machine's GPUs since when they stand idle, from the report. */
+static void mark_idle(json_t *holders, const json_t *report)
+{
+    json_t *holder, *slot;
+    size_t i, k;
+
+    json_array_foreach(holders, i, holder)
+    {
+        json_array_foreach(json_object_get(report, "gpus"), k, slot)
+        {
+            const json_t *by = json_object_get(slot, "by");
+
+            if (pl_streq(pl_json_str(by, "stage"), pl_json_str(holder, "stage")) &&
+                pl_streq(pl_json_str(by, "project"), pl_json_str(holder, "project")) && json_object_get(slot, "idle_since_us"))
+                json_object_set(holder, "idle_since_us", json_object_get(slot, "idle_since_us"));
+        }
+    }
+}
+
+static json_t *wait_json(struct pl_engine *e, const struct pl_ejob *j, const struct pl_sched_wait *w, const json_t *report)
+{
+    static const char *const names[] = {[PL_SCHED_WAITS_GPU] = "gpu",
+                                        [PL_SCHED_WAITS_CPU] = "cpu",
+                                        [PL_SCHED_WAITS_POD] = "pod",
+                                        [PL_SCHED_WAITS_START] = "start",
+                                        [PL_SCHED_WAITS_EVER] = "never"};
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "project", j->stage->project, "stage", j->stage->def->name,
+                          "run", j->run, "reason", j->reason, "for", names[w->what], "ahead", (int)w->ahead, "want",
+                          want_json(j->stage, w)),
+           *holders;
+
+    if (w->what != PL_SCHED_WAITS_GPU && w->what != PL_SCHED_WAITS_CPU)
+        return o;
+    holders = json_array();
+    for (size_t i = 0; i < w->n_holders; i++) {
+        json_t *holder = holder_json(e, &w->holders[i]);
+
+        if (holder)
+            json_array_append_new(holders, holder);
+    }
+    mark_idle(holders, report);
+    json_object_set_new(o, "holders", holders);
+    if (w->what == PL_SCHED_WAITS_GPU) {
+        json_object_set_new(o, "free", json_integer(w->free));
+        json_object_set_new(o, "of", json_integer(w->slots));
+    }
+    return o;
+}
+
+static bool is_asked(const struct queue *q, const struct pl_ejob *j)
+{
+    return !q->run ||
+           (pl_streq(q->run, j->run) && pl_streq(q->project, j->stage->project) && pl_streq(q->stage, j->stage->def->name));
+}
+
+static void do_queue(void *arg)
+{
+    struct queue *q = arg;
+    _cleanup_free_ struct pl_sched_wait *waits = calloc(QUEUE_MAX, sizeof *waits);
+    const size_t n = waits ? pl_sched_queue(q->engine->sched, waits, QUEUE_MAX) : 0;
+    json_t *list = json_array(), *report = pl_engine_gpus_json(q->engine);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct pl_ejob *j = pl_engine_job(q->engine, waits[i].job);
+
+        if (j && is_asked(q, j))
+            json_array_append_new(list, wait_json(q->engine, j, &waits[i], report));
+    }
+    q->result = json_pack("{s:o, s:o}", "queue", list, "gpus", report);
+}
+
+json_t *pl_engine_queue(void *self, const char *run, const char *project, const char *stage)
+{
+    struct queue q = {.engine = self, .run = run, .project = project, .stage = stage};
+
+    (void)!pl_engine_call(self, do_queue, &q, NULL);
+    return q.result ? q.result : json_pack("{s:[], s:{}}", "queue", "gpus");
 }
 
 /* ---- their history ---- */

@@ -310,7 +310,8 @@ void pl_engine_gpus_touch(struct pl_engine *e);
 /* Writes what was not written yet, and records no more. */
 void pl_engine_gpus_end(struct pl_engine *e);
 void pl_engine_gpus_finish(struct pl_engine *e);
-/* Implements pl_engine_ops.gpu_spans. */
+/* Implement pl_engine_ops.queue and pl_engine_ops.gpu_spans. */
+json_t *pl_engine_queue(void *self, const char *run, const char *project, const char *stage);
 json_t *pl_engine_gpu_spans(void *self);
 
 /* ---- job_save.c: rows of unfinished jobs ---- */

@@ -7,5 +7,6 @@
  *
  * Headers for other rooms:
  *   gpu_ledger   sums up the time of GPUs, minute by minute
- *   gpu_history  merges the ledger's spans into curves and sums */
+ *   gpu_history  merges the ledger's spans into curves and sums
+ *   gpu_queue    what would let a waiting job start, in words */
 #pragma once

@@ -17,6 +17,7 @@
  *   sched_names          names of events and actions
  *   sched_node_failures  avoids nodes where workers of a job were lost
  *   sched_pod_shape      pod shapes and the limit on pending pods
+ *   sched_queue          what waits for resources, in order
  *   sched_restore        rebuilds the state after a restart
  *   sched_run            life of a run
  *   sched_task           leases datums to workers
@@ -674,6 +675,33 @@ size_t pl_sched_worker_tasks(const struct pl_sched *s, uint64_t worker, uint64_t
 
 /* Returns true if a stage or a worker uses the shape. */
 bool pl_sched_has_shape(const struct pl_sched *s, uint64_t shape);
+
+/* What a job waits for. */
+enum pl_sched_waits {
+    PL_SCHED_WAITS_GPU,   /* GPUs of this machine */
+    PL_SCHED_WAITS_CPU,   /* CPU or memory of this machine */
+    PL_SCHED_WAITS_POD,   /* room on the cluster */
+    PL_SCHED_WAITS_START, /* its workers, which start */
+    PL_SCHED_WAITS_EVER,  /* something that the executor does not have */
+};
+#define PL_SCHED_WAIT_HOLDERS 16 /* most workers that are named as holding what a job waits for */
+struct pl_sched_wait_holder {
+    uint64_t worker;
+    uint32_t gpus;
+};
+struct pl_sched_wait {
+    uint64_t job;
+    enum pl_sched_waits what;
+    uint32_t ahead;       /* stages that are served before it */
+    uint32_t gpus;        /* that one worker wants; 0 = it runs on the CPU */
+    uint32_t free, slots; /* GPU slots that are free, and that there are, of those that will do */
+    uint64_t cpu_milli, memory_bytes;
+    struct pl_sched_wait_holder holders[PL_SCHED_WAIT_HOLDERS];
+    size_t n_holders;
+};
+/* Lists the jobs that have datums to run and no worker, at most `max`: first those that wait for GPUs, then for CPU, then
+ * for pods, each in the order in which they are served. Returns their number. */
+size_t pl_sched_queue(const struct pl_sched *s, struct pl_sched_wait *items, size_t max);
 
 struct pl_sched_counts {
     uint32_t stages, runs, jobs, tasks; /* number of jobs in memory, including ended jobs of unfinished runs */

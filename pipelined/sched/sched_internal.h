@@ -16,6 +16,7 @@
  *   sched_fair_share.c     which request for a worker is served next
  *   sched_pod_shape.c      shapes of pods
  *   sched_node_failures.c  nodes on which workers were lost
+ *   sched_queue.c          what waits for resources, in order
  *   sched_wait_reason.c    states and wait reasons
  *   sched_restore.c        restores the state after a start
  *

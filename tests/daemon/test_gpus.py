@@ -32,10 +32,10 @@ int nvmlDeviceGetCudaComputeCapability(void *d, int *a, int *b) { *a = I == 2 ? 
 
 @pytest.fixture(name="machine")
 def a_machine(make_daemon, tmp_path):
-    def start(*options, util=60):
+    def start(*options, util=60, env=None):
         (tmp_path / "nvml.c").write_text(NVML)
         subprocess.run(["cc", "-shared", "-fPIC", f"-DUTIL={util}", "-o", tmp_path / "libnvidia-ml.so.1", tmp_path / "nvml.c"], check=True)
-        d = make_daemon(*options, sandbox="none").start(env={"LD_LIBRARY_PATH": str(tmp_path)})
+        d = make_daemon(*options, sandbox="none").start(env={"LD_LIBRARY_PATH": str(tmp_path), **(env or {})})
         return d, d.default
     return start
 

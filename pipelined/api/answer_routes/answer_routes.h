@@ -10,7 +10,8 @@
  *   routes_failures   failed datums of a job in groups
  *   routes_gpus       what the GPUs did in the last 24 hours
  *   routes_job_cause  why a job ran
- *   routes_needs      what needs attention */
+ *   routes_needs      what needs attention
+ *   routes_queue      what waits for resources */
 
 /* answer_routes: routes that answer what people ask. */
 #pragma once

@@ -1,6 +1,10 @@
 /* Converts database rows to JSON, and finds jobs by stage and run. */
 #include "pipelined/api/run_routes/job_json.h"
 
+#include "pipelined/gpus/gpu_queue.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+
 #include <stdio.h>
 
 json_t *pl_run_row_json(const struct pl_rows *rows)
@@ -116,6 +120,45 @@ void pl_job_add_live(struct pl_api *a, json_t *job)
         json_object_set(job, "device", json_object_get(live, "device"));
     if (json_object_get(job, "workers")) /* those that serve it now, before those that ended */
         insert_first(json_object_get(job, "workers"), json_object_get(live, "served_by"));
+}
+
+static bool may_see(void *self, const char *project, const char *stage)
+{
+    return pl_access_may_read(self, project, stage);
+}
+
+int pl_wait_explain(const struct pl_http_request *req, json_t *entry, const json_t *gpus, struct pl_err *err)
+{
+    const struct pl_gpu_queue_reader reader = {.now_us = pl_clock_wall_us(),
+                                               .may_see = may_see,
+                                               .self = (void *)(uintptr_t)pl_http_context(req),
+                                               .sees_pods = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL)};
+
+    return pl_gpu_queue_explain(entry, gpus, &reader, err);
+}
+
+int pl_job_add_waits(struct pl_api *a, const struct pl_http_request *req, json_t *job, struct pl_err *err)
+{
+    static const char *const shown[] = {"for", "ahead", "want", "free", "of", "holders", "start"};
+    _cleanup_(json_decrefp) json_t *live = NULL;
+    json_t *entry, *waits;
+    int r;
+
+    if (!job || !json_is_null(json_object_get(job, "finished_us")))
+        return 0;
+    live = a->config.engine->queue(a->config.engine_self, pl_json_str(job, "run"), pl_json_str(job, "project"),
+                                   pl_json_str(job, "stage"));
+    entry = json_array_get(json_object_get(live, "queue"), 0);
+    if (!entry)
+        return 0;
+    r = pl_wait_explain(req, entry, json_object_get(live, "gpus"), err);
+    if (r < 0)
+        return r;
+    waits = json_object();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(shown); i++)
+        if (json_object_get(entry, shown[i]))
+            json_object_set(waits, shown[i], json_object_get(entry, shown[i]));
+    return json_object_set_new(job, "waits", waits) < 0 ? pl_err_nomem(err) : 0;
 }
 
 int pl_job_workers_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err *err)

@@ -17,11 +17,24 @@
     " (SELECT v.origin FROM stage s JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version"                \
     " WHERE s.id = j.version)"
 
+/* Since when a job waits: it could not begin before the other jobs of its run ended, and its last worker may have been lost
+ * since. */
+#define PL_JOB_WAITS_SINCE                                                                                                       \
+    "max(j.created_us, coalesce((SELECT max(finished_us) FROM job u WHERE u.run = j.run), 0),"                                   \
+    " coalesce((SELECT max(ended_us) FROM job_worker w WHERE w.job = j.id), 0))"
+
 /* Makes the JSON of a job; `whole` adds its inputs, code and attempts. New reference. */
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);
 /* Adds live figures that only the engine knows, if the job has not ended. Blocks until the loop replies: call
  * it on the pool without a database reader, because the loop may be waiting for a reader. */
 void pl_job_add_live(struct pl_api *a, json_t *job);
+/* Adds `waits` to the job's JSON if it waits for resources: what it wants, what is free, who holds the rest and what would
+ * let it start, as far as the request's principal may know. Blocks, as pl_job_add_live does. */
+PL_MUST_CHECK
+int pl_job_add_waits(struct pl_api *a, const struct pl_http_request *req, json_t *job, struct pl_err *err);
+/* Completes an entry of the engine's queue for the request's principal; `gpus` is the engine's report with it. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_wait_explain(const struct pl_http_request *req, json_t *entry, const json_t *gpus, struct pl_err *err);
 /* Adds to the job's JSON which workers served it, those that were lost first (`workers`), and how many were lost
  * (`workers_lost`). */
 #define PL_JOB_WORKERS_LISTED 300 /* most ended workers in `workers` */

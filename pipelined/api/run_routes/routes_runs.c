@@ -350,7 +350,7 @@ static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **r
 
     if (r == 0)
         pl_job_add_live(a, *ret);
-    return r;
+    return r < 0 ? r : pl_job_add_waits(a, req, *ret, err);
 }
 
 /* Replies with the spec and code that the job ran. The pipeline may have been changed since; the reply does
@@ -695,7 +695,7 @@ static const struct pl_api_schema schemas[] = {
      "finished_us:integer? "
      "base:string?"
      " images:string[]? code:string? inputs:object[]? attempts:integer? planned:integer? as:string? "
-     "origin:GitOrigin? workers:JobWorker[]? workers_lost:integer?"},
+     "origin:GitOrigin? workers:JobWorker[]? workers_lost:integer? waits:Waits?"},
     {"JobWorker", "worker:integer state:string pod:string? node:string started_us:integer ended_us:integer? reason:string "
                   "tasks:integer held:any gpus:integer gpu_ms:integer"},
     {"JobGpu", "held_ms:integer lost_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
