@@ -1,4 +1,5 @@
 /* What needs attention, the worst first: failed stages, specs that are not accepted, full disks, jobs that wait. */
+#include "pipelined/api/run_routes/job_json.h"
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/text/json_text.h"
@@ -17,12 +18,6 @@
     " WHERE s.current = 1 AND readable(s.project, s.name)"
 #define FAILED "coalesce(json_extract(j.counts, '$.failed'), 0)"
 #define TOTAL  "coalesce(json_extract(j.counts, '$.total'), 0)"
-/* Since when a job waits: it could not begin before the other jobs of its run ended, and its last worker may have been lost
- * since. */
-#define WAITS_SINCE                                                                                                              \
-    "max(j.created_us, coalesce((SELECT max(finished_us) FROM job u WHERE u.run = j.run), 0),"                                   \
-    " coalesce((SELECT max(ended_us) FROM job_worker w WHERE w.job = j.id), 0))"
-
 static const struct need_kind {
     const char *name, *sql;
 } kinds[] = {
@@ -43,7 +38,7 @@ static const struct need_kind {
      " || ' datums of ' || j.stage || ' failed', " FAILED ", " TOTAL ENDED_LAST " AND j.state = 'success' AND " FAILED " > 0"},
     /* a job that waits for another stage or an earlier run waits for what is under way */
     {"waiting",
-     "SELECT j.project, j.stage, j.run, " WAITS_SINCE " AS since, j.stage || iif(j.reason LIKE 'a worker %', ': ', ' is ')"
+     "SELECT j.project, j.stage, j.run, " PL_JOB_WAITS_SINCE " AS since, j.stage || iif(j.reason LIKE 'a worker %', ': ', ' is ')"
      " || j.reason, 0, " TOTAL " FROM job j WHERE j.final = 0 AND (j.reason LIKE 'starting %: %' OR j.reason LIKE"
      " 'a worker failed to start %' OR j.reason LIKE 'waiting %') AND j.reason NOT LIKE 'waiting for stage %'"
      " AND j.reason NOT LIKE 'waiting for its turn%' AND readable(j.project, j.stage)"},
@@ -97,11 +92,79 @@ static int add_disks(struct pl_api *a, const struct pl_http_request *req, json_t
             continue;
         r = pl_json_add(list,
                         json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "kind", "disk", "project", "", "stage", "", "run", "",
-                                  "since_us", (json_int_t)0, "text",
+                                  "since_us", json_integer_value(json_object_get(disk, "since_us")), "text",
                                   json_sprintf("the disk of %s (%s) is %s: %lld MiB are free", pl_json_str(disk, "path"),
                                                pl_json_str(disk, "of"), state,
                                                (long long)json_integer_value(json_object_get(disk, "free_bytes")) >> 20)),
                         err);
+    }
+    return r;
+}
+
+/* ---- GPUs that are held and do nothing ---- */
+
+static bool was_told(const json_t *list, size_t from, const json_t *holder)
+{
+    for (size_t i = from; i < json_array_size(list); i++)
+        if (json_equal(json_object_get(json_array_get(list, i), "holder"), holder))
+            return true;
+    return false;
+}
+
+static json_t *idle_text(const json_t *entry, const json_t *holder)
+{
+    const json_int_t held = json_integer_value(json_object_get(holder, "gpus")),
+                     wanted = json_integer_value(json_object_get(json_object_get(entry, "want"), "gpus"));
+    const char *stage = pl_json_str(holder, "stage");
+
+    return json_sprintf("%s%s%s holds %lld GPU%s and does nothing with %s, while %s waits for %lld",
+                        *stage ? stage : pl_json_str(holder, "namespace"), *stage ? "" : "/",
+                        *stage ? "" : pl_json_str(holder, "pod"), (long long)held, held == 1 ? "" : "s",
+                        held == 1 ? "it" : "them", pl_json_str(entry, "stage"), (long long)wanted);
+}
+
+/* Adds who holds GPUs that the entry waits for and has done nothing with them since before `before_us`, unless the reader
+ * may not know of it. */
+static int add_idle_of(const struct pl_http_request *req, json_t *entry, const json_t *gpus, int64_t before_us, json_t *list,
+                       size_t from, struct pl_err *err)
+{
+    json_t *holder;
+    size_t i;
+    int r = pl_wait_explain(req, entry, gpus, err);
+
+    json_array_foreach(json_object_get(entry, "holders"), i, holder)
+    {
+        const json_int_t since_us = json_integer_value(json_object_get(holder, "idle_since_us"));
+
+        if (r < 0 || since_us == 0 || since_us >= before_us || was_told(list, from, holder))
+            continue;
+        r = pl_json_add(list,
+                        json_pack("{s:s, s:O, s:O, s:O, s:I, s:o, s:O}", "kind", "idle_gpu", "project",
+                                  json_object_get(entry, "project"), "stage", json_object_get(entry, "stage"), "run",
+                                  json_object_get(entry, "run"), "since_us", since_us, "text", idle_text(entry, holder), "holder",
+                                  holder),
+                        err);
+    }
+    return r;
+}
+
+/* Adds GPUs that are held idle while a stage waits for one, each with the stage that is served first. */
+static int add_idle_gpus(struct pl_api *a, const struct pl_http_request *req, int64_t before_us, json_t *list, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *live = a->config.engine->queue(a->config.engine_self, NULL, NULL, NULL);
+    const size_t from = json_array_size(list);
+    json_t *entry;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(json_object_get(live, "queue"), i, entry)
+    {
+        const char *what = pl_json_str(entry, "for");
+
+        if (r == 0 && (pl_streq(what, "gpu") || pl_streq(what, "pod")) && json_array_size(list) < from + KIND_LISTED &&
+            json_integer_value(json_object_get(json_object_get(entry, "want"), "gpus")) > 0 &&
+            pl_access_may_read(pl_http_context(req), pl_json_str(entry, "project"), pl_json_str(entry, "stage")))
+            r = add_idle_of(req, entry, json_object_get(live, "gpus"), before_us, list, from, err);
     }
     return r;
 }
@@ -112,6 +175,7 @@ static int list_needs(struct pl_api *a, struct pl_http_request *req, json_t **re
     int64_t more = 0, now_us = pl_clock_wall_us();
     int r = list ? add_disks(a, req, list, err) : pl_err_nomem(err);
 
+    r = r < 0 ? r : add_idle_gpus(a, req, now_us - WAIT_US, list, err);
     if (r >= 0) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
@@ -131,7 +195,8 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_LIST,
      .summary =
          "Lists what needs somebody, the worst kind first and in each kind the oldest: disks without space (to operators), "
-         "stages whose newest result failed, sources whose specs are not accepted, stages of whose newest result some "
+         "GPUs that were held for five minutes and did nothing while a stage waits for them, stages whose newest result failed, "
+         "sources whose specs are not accepted, stages of whose newest result some "
          "datums failed, jobs that have waited for more than five minutes. Of each kind at most 100; `more` counts the "
          "others.",
      .reply = "Needs"},
@@ -139,7 +204,8 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     {"Needs", "needs:Need[] more:integer"},
-    {"Need", "kind:string project:string stage:string run:string since_us:integer text:string failed:integer? total:integer?"},
+    {"Need", "kind:string project:string stage:string run:string since_us:integer text:string failed:integer? total:integer? "
+             "holder:WaitHolder?"},
 };
 
 PL_API_TABLE(needs, routes, schemas);

@@ -2,6 +2,7 @@
  * have the lock meanwhile; it takes the lock to record, log and publish the result. */
 #include "pipelined/api/transfer/disk_watch.h"
 
+#include "storage/base/clock.h"
 #include "storage/base/path.h"
 #include "storage/system/log_line.h"
 
@@ -18,7 +19,8 @@ struct place {
     bool refuses; /* true if pushes are refused while this disk is full */
     uint64_t free_bytes, total_bytes;
     enum pl_disk_space room;
-    bool looked_at; /* a thread is calling statvfs for this folder */
+    int64_t short_us; /* wall clock; since when it is short of space, as far as this daemon has seen; 0 = it is not */
+    bool looked_at;   /* a thread is calling statvfs for this folder */
 };
 
 struct pl_disk_watch {
@@ -108,6 +110,8 @@ static void take_in(struct pl_disk_watch *w, struct place *p, const struct statv
     p->room = pl_disk_space_next(before, p->free_bytes, p->total_bytes);
     if (p->room == PL_ROOM_FULL && !p->refuses)
         p->room = PL_ROOM_LOW;
+    if (p->room == PL_ROOM_OK || before == PL_ROOM_OK)
+        p->short_us = p->room == PL_ROOM_OK ? 0 : pl_clock_wall_us();
     if (p->room != before)
         tell(w, p);
 }
@@ -204,12 +208,12 @@ json_t *pl_disk_watch_json(struct pl_disk_watch *w)
     for (size_t i = 0; i < w->n; i++) {
         const struct place *p = &w->places[i];
 
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "of", p->of, "path", p->path, "free_bytes",
-                                              (json_int_t)p->free_bytes, "total_bytes", (json_int_t)p->total_bytes, "low_bytes",
-                                              (json_int_t)pl_disk_space_low_bytes(p->total_bytes), "full_bytes",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I}", "of", p->of, "path", p->path,
+                                              "free_bytes", (json_int_t)p->free_bytes, "total_bytes", (json_int_t)p->total_bytes,
+                                              "low_bytes", (json_int_t)pl_disk_space_low_bytes(p->total_bytes), "full_bytes",
                                               (json_int_t)(p->refuses ? pl_disk_space_full_bytes(p->total_bytes)
                                                                       : PL_DISK_SPACE_LOG_BYTES),
-                                              "state", pl_disk_space_name(p->room)));
+                                              "state", pl_disk_space_name(p->room), "since_us", (json_int_t)p->short_us));
     }
     pthread_mutex_unlock(&w->lock);
     return list;
