@@ -403,6 +403,7 @@ static void look(void *arg)
     const int64_t from_us = pl_clock_mono_us();
     json_t *report = e->failed ? NULL : pl_engine_gpus_json(e);
     bool changed = false;
+    int64_t took_ms;
 
     g->due_ms = 0;
     if (!report)
@@ -412,7 +413,8 @@ static void look(void *arg)
         g->changed = false;
     }
     json_decref(report);
-    g->next_ms = pl_clock_mono_ms() + PL_MAX(LOOK_APART_MS, LOOK_SHARE * (pl_clock_mono_us() - from_us) / 1000);
+    took_ms = e->executor->ops->shape ? (pl_clock_mono_us() - from_us) / 1000 : 0;
+    g->next_ms = pl_clock_mono_ms() + PL_MAX((int64_t)LOOK_APART_MS, LOOK_SHARE * took_ms);
     /* who holds the GPUs of a cluster changes without the engine: other people's pods come and go */
     look_in(g, e->executor->ops->shape || pl_gpu_ledger_counts(g->ledger).held > 0 ? LOOK_HELD_MS : LOOK_REST_MS);
 }

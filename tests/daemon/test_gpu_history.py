@@ -46,7 +46,7 @@ def test_the_history_says_who_held_a_gpu_and_what_stood_idle(machine):
     assert abs(sum(stage["held"]) - stage["held_ms"]) <= 10
     total = got["total"]
     assert total["idle_ms"] == total["held_ms"] and 0 < total["used_ms"] <= total["held_ms"], "the driver measures 2 %: it is idle"
-    assert total["busy_ms"] * 50 <= total["measured_ms"] + 50 and total["capacity_ms"] >= total["measured_ms"] > 0
+    assert abs(total["busy_ms"] - total["measured_ms"] / 50) <= 9 and total["capacity_ms"] >= total["measured_ms"] > 0
     slot = next(one for one in d.get("/gpus")["gpus"] if one["slot"] == 2)
     assert slot["computing"] and begun_us < slot["idle_since_us"] <= time.time() * 1e6
     eve = User(d, "eve", ("other", "reader"))
@@ -87,7 +87,7 @@ def test_a_crash_loses_seconds_of_it(machine):
 def test_it_goes_back_24_hours(make_daemon, clock):  # noqa: F811
     d = make_daemon("--gpus", "1", sandbox="none").start(env=clock.env)
     project = d.default.repo("in")
-    project.stages(gpu_stage("s", True, "sleep 0.3"))
+    project.stages(gpu_stage("s", True, "sleep 1"))
     project.run("in", {"x": "1"})
     assert d.stop() == 0
     clock.set(25 * 3600)
