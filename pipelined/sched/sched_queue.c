@@ -35,20 +35,43 @@ static void find_holders(const struct pl_sched *s, const struct version *v, stru
             add_holder(wait, slot->value, 0);
 }
 
+/* most workers of a version examined to find one that starts */
+#define WORKERS_LOOKED_AT 64
+
+/* Returns a worker of the version that starts: one that has a place if there is any, else one whose pod waits for a node.
+ * NULL if none starts. */
+static const struct worker *starting_one(const struct version *v)
+{
+    const struct worker *w, *found = NULL;
+    int looked = 0;
+
+    TAILQ_FOREACH(w, &v->workers, version_link)
+    {
+        if (looked++ >= WORKERS_LOOKED_AT)
+            break;
+        if (w->state == WORKER_STARTING && (!found || found->pending))
+            found = w;
+    }
+    return found;
+}
+
 /* Adds the stage's first job, if it is one of this version. */
 static void add(struct listing *l, const struct version *v, enum pl_sched_waits what, uint32_t ahead)
 {
     const struct job *job = TAILQ_FIRST(&v->stage->lane);
-    const bool on_gpu = v->def.gpu_count > 0 && (what == PL_SCHED_WAITS_GPU || !v->wish || v->wish_device == GPU);
+    const struct worker *starts = starting_one(v);
+    enum device device = v->def.gpu_count == 0 ? CPU : v->wish ? v->wish_device : GPU;
     struct pl_sched_wait *wait;
 
     if (!job || job->version != v || job->workers > 0 || l->n >= l->max)
         return;
-    if (v->starting > 0)
-        what = PL_SCHED_WAITS_START;
+    if (starts) {
+        what = starts->pending ? PL_SCHED_WAITS_POD : PL_SCHED_WAITS_START;
+        device = v->def.gpu_count > 0 && (starts->shape ? starts->shape == v->shape : starts->n_gpus > 0) ? GPU : CPU;
+    }
     wait = &l->items[l->n++];
-    *wait = (struct pl_sched_wait){.job = job->id, .what = what, .ahead = ahead, .gpus = on_gpu ? v->def.gpu_count : 0};
-    wait->cpu_milli = pl_sched_cpu_need(l->s, v, on_gpu ? GPU : CPU);
+    *wait = (struct pl_sched_wait){.job = job->id, .what = what, .ahead = ahead, .gpus = device == GPU ? v->def.gpu_count : 0};
+    wait->cpu_milli = pl_sched_cpu_need(l->s, v, device);
     wait->memory_bytes = v->def.memory_bytes;
     if (what == PL_SCHED_WAITS_GPU) {
         wait->free = pl_sched_gpus_for(l->s, v, false);
