@@ -48,7 +48,7 @@ def test_what_did_the_gpu_do(page):
     page.go("/")
     click = Clicks(page)
     click("nav >> text=GPUs")
-    assert page.headline == "No GPU here. One stage waits for one."
+    assert page.headline == "No GPU here. One stage waits for 2."
     assert "for 2 GPUs per worker" in page.js("document.querySelector('main').textContent")
     assert click.n <= 3
 

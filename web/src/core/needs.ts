@@ -38,6 +38,8 @@ export function needOf(need: Listed): Need {
     }
     case "waiting":
       return { ...base, shape: "waiting", title: name(need.text.replace(/ is waiting (?=for|until|before)/, " waits ")), text: `Run ${need.run.slice(0, 8)} cannot go on without it.`, button: "See the run", place: { page: "run", run: need.run } };
+    case "idle_gpu":
+      return { ...base, shape: "idle", title: name(need.text.split(", while ")[0]!), text: `Meanwhile ${name(need.text.split(", while ")[1] ?? "")}.`, button: "See the GPUs", place: { page: "gpus" } };
     case "source":
       return { ...base, shape: "failed", title, text, button: "See the source", place: { page: "pipelines" } };
     default:
