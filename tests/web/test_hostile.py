@@ -38,7 +38,7 @@ def test_a_file_opened_by_its_address_is_not_a_page(world):
     reply = connection.getresponse()
     assert reply.read() == seed.EVIL_SVG
     assert {name: reply.getheader(name) for name in ("Content-Type", "X-Content-Type-Options", "Content-Disposition", "Content-Security-Policy")} == {
-        "Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment", "Content-Security-Policy": "sandbox; default-src 'none'"}
+        "Content-Type": "image/svg+xml", "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment", "Content-Security-Policy": "sandbox; default-src 'none'"}
     connection.close()
 
 

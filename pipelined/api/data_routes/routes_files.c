@@ -4,7 +4,9 @@
 #include "pipelined/api/data_routes/commit_view.h"
 #include "pipelined/api/data_routes/upload_request.h"
 #include "pipelined/api/transfer/download.h"
+#include "pipelined/api/transfer/media_type.h"
 #include "pipelined/api/transfer/tree_listing.h"
+#include "storage/base/clock.h"
 #include "storage/tree/content_id.h"
 
 #include <stdio.h>
@@ -84,17 +86,40 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
     }
     /* the bytes of a symbolic link are its target */
     pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind));
-    /* a browser that is sent here saves the file, and runs nothing of it */
+    /* A browser that is sent here saves the file, and runs nothing of it. The page shows pictures, sound and films as
+     * elements of its own, which ask for these types and ignore that it is an attachment. */
     pl_http_reply_header(req, "Content-Disposition", "attachment");
     pl_http_reply_header(req, "Content-Security-Policy", "sandbox; default-src 'none'");
     if (v.open)
         from = (struct pl_download_from){pl_open_commit_reader(v.open), pl_open_commit_ref(v.open), drop_open};
     else
         from.reader = pl_store_chunk_reader(v.store);
-    pl_download_reply(req, &from, &entry);
+    pl_download_reply(req, &from, &entry,
+                      entry.kind == PL_KIND_LINK ? PL_MEDIA_TYPE_BYTES : pl_media_type(pl_http_param(req, "path")));
 }
 
 /* ---- list ---- */
+
+#define FIND_MS 500 /* longest search for one page of `find` */
+
+/* Reads the argument `find` in lower case; "" if it is not given. `ret` has PL_SEGMENT_MAX_BYTES + 1 bytes. */
+static int read_find(const struct pl_http_request *req, char *ret, struct pl_err *err)
+{
+    const char *text = pl_http_query(req, "find");
+    const size_t n = text ? strlen(text) : 0;
+
+    if (n > PL_SEGMENT_MAX_BYTES || (n && strchr(text, '/')))
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL, "find takes a part of one name, at most %d bytes without \"/\"",
+                                       PL_SEGMENT_MAX_BYTES),
+                            "find");
+    if (n && (pl_http_query(req, "glob") || pl_http_query_flag(req, "recursive")))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "find looks below path: give neither glob nor recursive"), "find");
+    for (size_t i = 0; i < n; i++)
+        ret[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + ('a' - 'A')) : text[i];
+    ret[n] = '\0';
+    return 0;
+}
 
 static int add_item(void *self, const struct pl_tree_listing_item *item, struct pl_err *err)
 {
@@ -112,7 +137,8 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
 {
     _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
     _cleanup_(json_decrefp) json_t *items = json_array();
-    char path[PL_PATH_MAX_BYTES + 1], next[PL_PATH_MAX_BYTES + 2];
+    char path[PL_PATH_MAX_BYTES + 1], next[PL_PATH_MAX_BYTES + 2], find[PL_SEGMENT_MAX_BYTES + 1];
+    unsigned looked = 0;
     const char *pattern = pl_http_query(req, "glob");
     _cleanup_(pl_commit_view_finish) struct pl_commit_view v = {0};
     struct pl_tree_listing l = {
@@ -121,6 +147,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
+    r = r < 0 ? r : read_find(req, find, err);
     r = r < 0 || !pattern ? r : pl_glob_compile(pattern, &glob, err);
     r = r < 0 ? r : pl_commit_view_init(a, req, pl_http_param(req, "ref"), &v, err);
     if (r < 0)
@@ -129,11 +156,17 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     l.glob = glob;
     l.after = page.after;
     l.limit = page.limit;
-    r = pl_tree_listing_read(&l, next, err);
+    if (*find) {
+        l.find = find;
+        l.until_ms = pl_clock_mono_ms() + FIND_MS;
+    }
+    r = pl_tree_listing_read(&l, next, &looked, err);
     if (r < 0)
         return r;
     *ret = pl_api_list("files", TAKE_PTR(items), r > 0 ? next : NULL);
     json_object_set_new(*ret, "commit", json_string(v.commit.run));
+    if (*find)
+        json_object_set_new(*ret, "looked", json_integer(looked));
     return 0;
 }
 
@@ -144,14 +177,18 @@ static const struct pl_api_route routes[] = {
                 "the branch's open commit that collects changes during commit_window.",
      .query = "base message author exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path...}", .raw = get_file, .verb = PL_VERB_READ,
-     .summary = "Returns the bytes of a file, or the range that Range asks for; for a symbolic link, its target.",
+     .summary =
+         "Returns the bytes of a file, or the range that Range asks for; for a symbolic link, its target. Pictures, sound, films "
+         "and PDF have their own media type, all else application/octet-stream; always as sandboxed attachment.",
      .reply = "application/octet-stream"},
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/list", list_files, .costly = true, .verb = PL_VERB_READ,
-     .summary = "Lists one level below path, everything below it (recursive), or the paths that a glob over whole paths matches.",
-     .query = "path glob recursive:boolean after limit:integer", .reply = "Files"},
+     .summary = "Lists one level below path, everything below it (recursive), the paths that a glob over whole paths matches, or "
+                "what below path has a text in its name (find; upper and lower case are equal). A page of find ends after "
+                "half a second, even if it is empty: `looked` counts the entries that it looked at, and `next` goes on.",
+     .query = "path glob find recursive:boolean after limit:integer", .reply = "Files"},
 };
 static const struct pl_api_schema schemas[] = {
     {"File", "path:string kind:string size:integer id:string files:integer?"},
-    {"Files", "files:File[] commit:string next:string?"},
+    {"Files", "files:File[] commit:string looked:integer? next:string?"},
 };
 PL_API_TABLE(files, routes, schemas);

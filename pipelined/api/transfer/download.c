@@ -11,9 +11,6 @@
 
 #include <stdio.h>
 
-/* media type of every file, so that a browser never runs uploaded content as a page of this origin */
-#define TYPE "application/octet-stream"
-
 /* A file of several chunks that is being sent. */
 struct download {
     struct pl_download_from from;
@@ -143,7 +140,7 @@ static bool add_etag(struct pl_http_request *req, const struct pl_hash *content)
 }
 
 /* Sends the reply. Returns 1 if the reply is still in progress; it then owns `from->owner`. */
-static int reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+static int reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry, const char *type,
                  struct pl_err *err)
 {
     enum pl_http_range range;
@@ -161,16 +158,17 @@ static int reply(struct pl_http_request *req, const struct pl_download_from *fro
     range = pl_http_request_range(req, entry->size, &first, &count);
     status = range == PL_RANGE_PART ? 206 : 200;
     if (range == PL_RANGE_OUTSIDE) {
-        pl_http_reply(req, 416, TYPE, NULL, 0);
+        pl_http_reply(req, 416, type, NULL, 0);
         return 0;
     }
-    return pl_download_bytes(req, from, entry, status, TYPE, first, count, err);
+    return pl_download_bytes(req, from, entry, status, type, first, count, err);
 }
 
-void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry)
+void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+                       const char *type)
 {
     struct pl_err err = {0};
-    int r = reply(req, from, entry, &err);
+    int r = reply(req, from, entry, type, &err);
 
     if (r < 0)
         pl_http_reply_error(req, &err);

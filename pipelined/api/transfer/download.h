@@ -20,6 +20,7 @@ struct pl_download_from {
 PL_MUST_CHECK
 int pl_download_bytes(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
                       unsigned status, const char *type, uint64_t first, uint64_t count, struct pl_err *err);
-/* Sends the file, or the error as the reply, and releases the owner in every case. Honours Range and
- * If-None-Match; the ETag is made from the content id (docs/format.md "Attributes"). */
-void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry);
+/* Sends the file with this content type, or the error as the reply, and releases the owner in every case. Honours Range
+ * and If-None-Match; the ETag is made from the content id (docs/format.md "Attributes"). */
+void pl_download_reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
+                       const char *type);

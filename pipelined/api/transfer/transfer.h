@@ -12,6 +12,7 @@
  *   body_spool       keeps a request body in memory or an unnamed file
  *   branch_push      operations of a request body to a commit and a run
  *   download         sends one file as a response
+ *   media_type       media type of a file by its name
  *   open_commit_put  one request's operations for an open commit
  *   tree_listing     pages of a file list
  *   upload_session   sessions of pack writers

@@ -2,6 +2,8 @@
  * when the cursor reaches the first file in it. */
 #include "pipelined/api/transfer/tree_listing.h"
 
+#include "storage/base/clock.h"
+
 #include <stdio.h>
 
 enum { TAKE = 1, ENTER = 2 };
@@ -23,12 +25,36 @@ static bool starts_with(const char *s, size_t len, const char *prefix, size_t pr
     return len >= prefix_len && memcmp(s, prefix, prefix_len) == 0;
 }
 
+/* Returns true if the last segment of the path has the text; ASCII letters of both cases are equal. */
+static bool is_found(const char *find, const char *path, size_t len)
+{
+    const char *slash = memrchr(path, '/', len);
+    const size_t n = strlen(find), begin = slash ? (size_t)(slash + 1 - path) : 0;
+
+    for (size_t at = begin; at + n <= len; at++) {
+        size_t same = 0;
+
+        while (same < n) {
+            const char c = path[at + same];
+
+            if ((c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c) != find[same])
+                break;
+            same++;
+        }
+        if (same == n)
+            return true;
+    }
+    return false;
+}
+
 /* Returns whether to list the directory (TAKE), to enter it (ENTER), both or neither. `path` is without the
  * final slash. */
 static unsigned wants_dir(const struct pl_tree_listing *l, const char *path, size_t len)
 {
     unsigned bits;
 
+    if (l->find)
+        return ENTER | (is_found(l->find, path, len) ? TAKE : 0u);
     if (!l->glob)
         return l->recursive ? ENTER : TAKE;
     bits = pl_glob_test(l->glob, path, len, NULL);
@@ -39,6 +65,8 @@ static unsigned wants_dir(const struct pl_tree_listing *l, const char *path, siz
 
 static bool wants_file(const struct pl_tree_listing *l, const char *path, size_t len)
 {
+    if (l->find)
+        return is_found(l->find, path, len);
     if (!l->glob)
         return true;
     return l->recursive ? pl_glob_match_within(l->glob, path, len) : pl_glob_match(l->glob, path, len, NULL);
@@ -164,14 +192,21 @@ static int resume(struct walk *w, struct pl_err *err)
     return r > 0 ? 0 : r < 0 ? r : pl_tree_cursor_seek(w->cursor, after, len, err);
 }
 
+/* Returns true if the time of the page is up. It has looked at some entries then, so that the next page goes on. */
+static bool is_late(const struct walk *w)
+{
+    return w->l->until_ms && w->visits && w->visits % 1024 == 0 && pl_clock_mono_ms() >= w->l->until_ms;
+}
+
 static int walk_all(struct walk *w, struct pl_err *err)
 {
     struct pl_tree_item item;
     int r = resume(w, err);
 
     while (r >= 0 && (r = pl_tree_cursor_next(w->cursor, &item, err)) > 0) {
-        if (w->visits++ == PL_TREE_LISTING_VISITS_MAX || w->steps > PL_LISTING_STEPS_MAX)
+        if (w->visits == PL_TREE_LISTING_VISITS_MAX || w->steps > PL_LISTING_STEPS_MAX || is_late(w))
             return FULL;
+        w->visits++;
         w->steps += w->l->glob ? pl_glob_cost(w->l->glob, item.path_len) : 0;
         r = walk_item(w, &item, err);
         if (r <= 0)
@@ -223,12 +258,15 @@ static int list_root(const struct pl_tree_listing *l, struct pl_err *err)
     return r < 0 ? r : l->item(l->self, &item, err);
 }
 
-int pl_tree_listing_read(const struct pl_tree_listing *l, char ret_place[PL_PATH_MAX_BYTES + 2], struct pl_err *err)
+int pl_tree_listing_read(const struct pl_tree_listing *l, char ret_place[PL_PATH_MAX_BYTES + 2], unsigned *ret_visits,
+                         struct pl_err *err)
 {
     struct walk w = {.l = l};
     struct pl_entry entry;
     int r = *l->base ? base_is_file(l, &entry, err) : 0;
 
+    if (ret_visits)
+        *ret_visits = 0;
     if (r != 0)
         return r < 0 ? r : list_file(l, &entry, err);
     if (l->glob && pl_glob_is_root(l->glob) && !l->recursive)
@@ -238,6 +276,8 @@ int pl_tree_listing_read(const struct pl_tree_listing *l, char ret_place[PL_PATH
     r = pl_tree_cursor_create(l->source, &l->root, w.prefix, strlen(w.prefix), &w.cursor, err);
     r = r < 0 ? r : walk_all(&w, err);
     pl_tree_cursor_destroy(w.cursor);
+    if (ret_visits)
+        *ret_visits = w.visits;
     if (r == FULL)
         memcpy(ret_place, w.place, w.place_len + 1);
     return r < 0 ? r : r == FULL;

@@ -157,6 +157,46 @@ static void nothing_pushed_can_act_as_a_page(void **state)
     answer_free(&a);
 }
 
+static void the_type_is_that_of_the_name_and_always_in_a_sandbox(void **state)
+{
+    static const struct {
+        const char *name, *type;
+    } files[] = {
+        {"a.png", "image/png"},
+        {"a.JPEG", "image/jpeg"},
+        {"a.svg", "image/svg+xml"},
+        {"a.webm", "video/webm"},
+        {"a.mp4", "video/mp4"},
+        {"a.mp3", "audio/mpeg"},
+        {"a.wav", "audio/wav"},
+        {"a.pdf", "application/pdf"},
+        {"a.html", "application/octet-stream"},
+        {"a.png.html", "application/octet-stream"},
+        {"a.js", "application/octet-stream"},
+        {"a.xml", "application/octet-stream"},
+        {".png", "application/octet-stream"},
+        {"png", "application/octet-stream"},
+    };
+    char target[128], value[256];
+    struct answer a;
+
+    (void)state;
+    make_repo("data");
+    for (size_t i = 0; i < PL_ARRAY_SIZE(files); i++) {
+        put_text("data@master", files[i].name, "0123456789", NULL);
+        snprintf(target, sizeof target, FILES "/%s", files[i].name);
+        a = ask_with("GET", target, AS_USER "Range: bytes=2-4\r\n", "", 0);
+        assert_int_equal(a.status, 206);
+        assert_string_equal(a.body, "234");
+        if (!pl_streq(answer_header(&a, "Content-Type", value), files[i].type))
+            fail_msg("%s: %s", files[i].name, value);
+        assert_string_equal(answer_header(&a, "X-Content-Type-Options", value), "nosniff");
+        assert_string_equal(answer_header(&a, "Content-Disposition", value), "attachment");
+        assert_string_equal(answer_header(&a, "Content-Security-Policy", value), "sandbox; default-src 'none'");
+        answer_free(&a);
+    }
+}
+
 static void the_same_bytes_again_are_no_commit(void **state)
 {
     char first[PL_ID_HEX + 1], again[PL_ID_HEX + 1];
@@ -237,6 +277,11 @@ static void lists_and_globs(void **state)
         {"glob=/**/1&path=train/b", "f:train/b/1:5"},
         {"glob=/test/*&path=train", ""},
         {"glob=/nothing", ""},
+        {"find=B1", "f:test/b1.csv:1"},
+        {"find=A", "f:README:7 d:train:15 d:train/a:7"},
+        {"find=1", "f:test/b1.csv:1 f:train/a/1:3 f:train/b/1:5"},
+        {"find=csv&path=train", "l:train/z.csv:3"},
+        {"find=nowhere", ""},
     };
     char commit[PL_ID_HEX + 1];
     json_t *o;
@@ -343,6 +388,8 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"invalid_path", "path", "GET", LIST "?path=../x"},
         {"invalid_glob", "never closed", "GET", LIST "?glob=/a(b"},
         {"invalid", "limit", "GET", LIST "?limit=20000"},
+        {"invalid", "without \"/\"", "GET", LIST "?find=a/b"},
+        {"invalid", "neither glob nor recursive", "GET", LIST "?find=a&recursive=1"},
         {"not_found", "none", "GET", REPO "/refs/none/list"},
         {"not_found", "from", "GET", REPO "/diff?from=none"},
         {"not_found", "to", "GET", REPO "/diff?to=none"},
@@ -426,6 +473,7 @@ int main(void)
         TEST(parts_of_a_file),
         TEST(who_has_the_file_is_told_so),
         TEST(nothing_pushed_can_act_as_a_page),
+        TEST(the_type_is_that_of_the_name_and_always_in_a_sandbox),
         TEST(the_same_bytes_again_are_no_commit),
         TEST(lists_and_globs),
         TEST(a_page_goes_on_where_the_last_ended_though_the_tree_changed),
