@@ -15,6 +15,10 @@ NAMES = {"a.txt": b"one", "b/c.txt": b"two", "b/run.sh": Exec(b"#!"), "b/empty":
          "b/absolute": Link("/etc/passwd"), "b/..\\..\\up.txt": b"up", "b/<img src=x onerror=hit()>.txt": b"tag", "b/\u00fcml\u00e4ut \u2603.txt": b"utf", LONG: b"long"}
 
 
+def archive(d, fmt, path="", ref="master", repo="in"):
+    return d.http("GET", f"/api/v1/repos/default/{repo}/refs/{ref}/archive?" + urllib.parse.urlencode({"path": path, "format": fmt}), raw=True)
+
+
 @pytest.fixture
 def filled(daemon):
     daemon.default.repo("in")
@@ -22,6 +26,37 @@ def filled(daemon):
     daemon.default.push("in", "b/large.bin", LARGE)
     daemon.default.commit("in", {"unrelated": b"1"})
     return daemon
+
+
+def test_a_folder_comes_as_a_tar(filled):
+    with tarfile.open(fileobj=io.BytesIO(archive(filled, "tar"))) as tar:
+        entries = {entry.name: entry for entry in tar}
+        assert entries["in/b/link"].issym() and entries["in/b/link"].linkname == "c.txt"
+        assert entries["in/b/run.sh"].mode == 0o755 and entries["in/a.txt"].mode == 0o644
+        got = {name: tar.extractfile(entry).read() for name, entry in entries.items() if entry.isfile()}
+    want = {"in/" + name: bytes(content) for name, content in NAMES.items() if not isinstance(content, Link)}
+    # a link that leads out of the folder is a text with its target: nothing that unpacks it follows it
+    want |= {"in/b/out": b"../../../etc/passwd", "in/b/absolute": b"/etc/passwd", "in/unrelated": b"1"}
+    assert got == want
+
+
+def test_a_folder_comes_as_a_zip(filled):
+    with zipfile.ZipFile(io.BytesIO(archive(filled, "zip", "/b"))) as z:
+        assert z.testzip() is None
+        got = {entry.filename: z.read(entry) for entry in z.infolist()}
+        modes = {entry.filename: entry.external_attr >> 16 for entry in z.infolist()}
+    want = {name: bytes(content) for name, content in NAMES.items() if name.startswith("b/") and not isinstance(content, Link)}
+    want["b/.._.._up.txt"] = want.pop("b/..\\..\\up.txt")  # a backslash is a slash to some programs
+    want |= {"b/link": b"c.txt", "b/out": b"../../../etc/passwd", "b/absolute": b"/etc/passwd"}
+    assert got == want
+    assert modes["b/link"] == 0o120777 and modes["b/out"] == 0o100644 and modes["b/run.sh"] == 0o100755
+
+
+def test_an_archive_of_what_is_no_folder_is_refused(filled):
+    for path, fmt, status, part in (("a.txt", "tar", 400, "is a file"), ("nothing", "zip", 404, "has no files below"), ("b", "rar", 400, "use tar or zip"), ("../x", "tar", 400, "")):
+        with pytest.raises(HttpError) as e:
+            archive(filled, fmt, path)
+        assert e.value.status == status and part in e.value.error["message"], e.value
 
 
 def test_find_says_how_far_it_looked(filled):

@@ -3,7 +3,7 @@
 
 #include "pipelined/api/server/api_context.h"
 
-#define TABLES(X) X(repos) X(branches) X(commits) X(open) X(files) X(diff) X(packs) X(signed) X(trees)
+#define TABLES(X) X(repos) X(branches) X(commits) X(open) X(files) X(archive) X(diff) X(packs) X(signed) X(trees)
 
 TABLES(PL_API_TABLE_DECLARE)
 static const struct pl_api_table *const tables[] = {TABLES(PL_API_TABLE_ADDRESS)};

@@ -2,7 +2,7 @@
  *
  * In:      Requests.
  * Out:     JSON, bytes, streams of operations.
- * Uses:    api/{server, transfer}, db/{open_commits, tx}, notify, text, storage/{base, pack, store, system, tree,
+ * Uses:    api/{server, transfer}, db/{open_commits, tx}, notify, text, storage/{base, chunk, pack, store, system, tree,
  *          tree_edit}, storage/dataset/{file, ingest}
  * Threads: Storage pool.
  *
@@ -10,6 +10,10 @@
  *   commit_view          reads a finished or an open commit
  *
  * Inside:
+ *   archive_format       bytes of tar and zip archives around their files
+ *   archive_tar          tar
+ *   archive_zip          zip
+ *   routes_archive       a folder as a tar or zip archive
  *   routes_branches      branches
  *   routes_commits       commits
  *   routes_diff          differences of two commits
