@@ -63,3 +63,55 @@ def test_find_says_how_far_it_looked(filled):
     page = filled.get("/repos/default/in/refs/master/list", find="C.TXT")
     assert [one["path"] for one in page["files"]] == ["b/c.txt"] and page["looked"] == len(NAMES) + 1 and "next" not in page
     assert "looked" not in filled.get("/repos/default/in/refs/master/list")
+
+
+def test_a_diff_is_summed_up_by_kind_and_folder(daemon):
+    p = daemon.default.repo("in")
+    first = p.commit("in", {"x": b"12345", "gone/a": b"1", "gone/b": b"22", "same/a": b"1", "lisbon": b"a file"})["commit"]
+    p.commit("in", {"x": b"123", "new/a/b": b"333", "new/c": b"4444"}, ["gone/a", "gone/b"])
+    t = daemon.get("/repos/default/in/diff/totals", **{"from": first, "to": "master"})
+    assert t["counts"] == {"added": 2, "changed": 1, "removed": 2, "bytes_before": 8, "bytes_after": 10} and not t["more"] and not t["more_folders"]
+    assert {f["name"]: f["counts"] for f in t["folders"]} == {
+        "": {"added": 0, "changed": 1, "removed": 0, "bytes_before": 5, "bytes_after": 3},
+        "gone": {"added": 0, "changed": 0, "removed": 2, "bytes_before": 3, "bytes_after": 0},
+        "new": {"added": 2, "changed": 0, "removed": 0, "bytes_before": 0, "bytes_after": 7}}
+    below = daemon.get("/repos/default/in/diff/totals?path=/new")
+    assert below["counts"]["added"] == 2 and {f["name"] for f in below["folders"]} == {"", "a"}
+    one = daemon.get("/repos/default/in/diff/totals?path=/x")
+    assert one["counts"]["changed"] == 1 and [f["name"] for f in one["folders"]] == [""]
+
+
+def test_many_folders_of_a_diff_are_bounded(daemon):
+    p = daemon.default.repo("in")
+    p.commit("in", {f"d{n:03}/f": b"1" for n in range(250)})
+    t = daemon.get("/repos/default/in/diff/totals")
+    assert t["counts"]["added"] == 250 and len(t["folders"]) == 199 and t["more_folders"]
+
+
+def copy_stage(name, repo):
+    return {"name": name, "input": {"repo": repo, "glob": "/"}, "run": ["sh", "-c", f"cp -r $PL_INPUT_{repo.upper()}/. $PL_OUT/"]}
+
+
+def test_two_runs_are_compared_in_every_repo(daemon):
+    p = daemon.default.repo("in", "other")
+    p.commit("other", {"o": b"1"})
+    p.stages(copy_stage("mid", "in"), {"name": "both", "input": {"cross": [{"repo": "mid", "glob": "/"}, {"repo": "other", "glob": "/"}]}, "run": ["sh", "-c", "cp $PL_INPUT_MID/* $PL_OUT/"]})
+    first = p.run("in", {"f": b"1"})["id"]
+    second = p.run("in", {"f": b"22", "g": b"333"})["id"]
+    told = daemon.get(f"/runs/{second}/changes")
+    assert (told["from"], told["to"], told["same"]) == (first, second, 1)  # `other` was read by both, and is the same
+    assert [(r["repo"], r["kind"], r["from"], r["to"]) for r in told["repos"]] == [("both", "output", first, second), ("in", "input", first, second), ("mid", "output", first, second)]
+    assert all(r["counts"] == {"added": 1, "changed": 1, "removed": 0, "bytes_before": 1, "bytes_after": 5} and not r["more"] for r in told["repos"])
+    back = daemon.get(f"/runs/{first}/changes", **{"from": second[:8]})
+    assert {r["counts"]["removed"] for r in back["repos"]} == {1}
+    pages, after = [], None
+    while True:
+        page = daemon.get(f"/runs/{second}/changes", limit=1, after=after)
+        pages += [r["repo"] for r in page["repos"]]
+        after = page.get("next")
+        if not after:
+            break
+    assert pages == ["both", "in", "mid"]
+    with pytest.raises(HttpError) as e:
+        daemon.get(f"/runs/{first}/changes")
+    assert e.value.status == 404 and e.value.error["field"] == "from"

@@ -2,7 +2,7 @@
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{run_routes, server, transfer}, db/{retention, writer}, failure, gpus, plan, text, storage/{base, store, tree}
+ * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, writer}, failure, gpus, plan, text, storage/{base, store, tree}
  * Threads: Storage pool; no database reader is held while trees are read.
  *
  * Inside:
@@ -11,7 +11,8 @@
  *   routes_gpus       what the GPUs did in the last 24 hours
  *   routes_job_cause  why a job ran
  *   routes_needs      what needs attention
- *   routes_queue      what waits for resources */
+ *   routes_queue      what waits for resources
+ *   routes_run_changes  what differs between the data of two runs */
 
 /* answer_routes: routes that answer what people ask. */
 #pragma once

@@ -8,6 +8,7 @@
  *
  * Headers for other rooms:
  *   commit_view          reads a finished or an open commit
+ *   diff_totals          counts what differs between two trees
  *
  * Inside:
  *   archive_format       bytes of tar and zip archives around their files

@@ -3,6 +3,9 @@
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
+#include "pipelined/api/data_routes/diff_totals.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
 #include "storage/tree/content_id.h"
 #include "storage/tree/tree_diff.h"
 
@@ -159,14 +162,65 @@ static void diff_files(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply_buf(req, 200, "application/json", &out);
 }
 
+/* ---- totals ---- */
+
+#define TOTALS_MS 2000 /* longest count */
+
+static int totals_json(const struct pl_diff_totals *t, const struct pl_commit_view *from, const struct pl_commit_view *to,
+                       json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *folders = json_array();
+    json_t *out;
+    int r = folders ? 0 : pl_err_nomem(err);
+
+    for (size_t i = 0; r == 0 && i < t->n_folders; i++) {
+        const struct pl_diff_folder *f = &t->folders[i];
+
+        if (f->counts.added + f->counts.changed + f->counts.removed)
+            r = pl_json_add(folders, json_pack("{s:s, s:o}", "name", f->name, "counts", pl_diff_counts_json(&f->counts)), err);
+    }
+    if (r < 0)
+        return r;
+    out = json_pack("{s:s, s:s, s:o, s:O, s:b, s:b}", "from", from->commit.run, "to", to->commit.run, "counts",
+                    pl_diff_counts_json(&t->all), "folders", folders, "more", (int)t->more, "more_folders", (int)t->more_folders);
+    *ret = out;
+    return out ? 0 : pl_err_nomem(err);
+}
+
+static int get_totals(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_commit_view_finish) struct pl_commit_view from = {0}, to = {0};
+    _cleanup_free_ struct pl_diff_totals *totals = malloc(sizeof *totals);
+    char path[PL_PATH_MAX_BYTES + 1];
+    const struct pl_commit_view *views[] = {&to, &from};
+    const struct pl_node_source source = {(void *)views, get_of_either};
+    struct pl_effort effort = pl_request_effort(req);
+    int r = totals ? pl_api_path_arg(req, "path", path, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r : diff_commits(a, req, &from, &to, err);
+    if (r < 0)
+        return r;
+    r = pl_diff_totals_count(&source, &from.commit.root, &to.commit.root, path, pl_clock_mono_ms() + TOTALS_MS, &effort, totals,
+                             err);
+    return r < 0 ? r : totals_json(totals, &from, &to, ret, err);
+}
+
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/diff", .raw = diff_files, .costly = true, .verb = PL_VERB_READ,
      .summary = "Lists what changed below path from one commit to the other; without from, since the parent of to.",
      .query = "from to path after limit:integer", .reply = "Changes"},
+    {"GET", "/api/v1/repos/{project}/{repo}/diff/totals", get_totals, .costly = true, .verb = PL_VERB_READ,
+     .summary = "Counts what changed below path from one commit to the other, and in each of the first 200 folders directly "
+                "below path: files added, changed and removed, and the bytes before and after of those files. The count ends "
+                "(`more`) after a million changes or two seconds.",
+     .query = "from to path", .reply = "DiffTotals"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Side", "kind:string size:integer id:string"},
     {"Change", "path:string change:string old:Side? new:Side?"},
+    {"DiffCounts", "added:integer changed:integer removed:integer bytes_before:integer bytes_after:integer"},
+    {"DiffFolder", "name:string counts:DiffCounts"},
+    {"DiffTotals", "from:string to:string counts:DiffCounts folders:DiffFolder[] more:boolean more_folders:boolean"},
     {"Changes", "changes:Change[] from:string to:string next:string?"},
 };
 PL_API_TABLE(diff, routes, schemas);
