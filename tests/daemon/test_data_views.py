@@ -92,6 +92,27 @@ def copy_stage(name, repo):
     return {"name": name, "input": {"repo": repo, "glob": "/"}, "run": ["sh", "-c", f"cp -r $PL_INPUT_{repo.upper()}/. $PL_OUT/"]}
 
 
+def test_repos_say_who_makes_and_uses_them(daemon):
+    p = daemon.default.repo("in", "alone")
+    p.stages(copy_stage("mid", "in"), copy_stage("end", "mid"))
+    run = p.run("in", {"f": b"12345"})
+    repos = {r["name"]: r for r in daemon.get("/repos")["repos"]}
+
+    def stage(name):
+        return {"project": "default", "stage": name, "pipeline": "p"}
+    assert "made_by" not in repos["in"] and repos["in"]["used_by"] == [stage("mid")]
+    assert repos["mid"]["made_by"] == stage("mid") and repos["mid"]["used_by"] == [stage("end")]
+    assert repos["end"]["used_by"] == [] and repos["alone"]["used_by"] == []
+    assert repos["alone"]["commit_us"] is None and repos["in"]["commit_us"] > 0
+    assert (repos["end"]["commit"], repos["end"]["files"], repos["end"]["bytes"], repos["end"]["stale"]) == (run["id"], 1, 5, False)
+    # an input moves and the stages do not follow
+    daemon.post("/pipelines/default/p/stop")
+    p.commit("in", {"f": b"other"})
+    repos = {r["name"]: r for r in daemon.get("/repos")["repos"]}
+    assert repos["mid"]["stale"] and repos["end"]["stale"] and not repos["in"]["stale"]
+    assert daemon.get("/repos/default/mid")["stale"]
+
+
 def test_two_runs_are_compared_in_every_repo(daemon):
     p = daemon.default.repo("in", "other")
     p.commit("other", {"o": b"1"})

@@ -1,6 +1,7 @@
 /* Projects and their repos. */
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/api/graph_view/graph_view.h"
 #include "pipelined/db/tx/repo_tx.h"
 #include "pipelined/notify/notify.h"
 #include "storage/base/clock.h"
@@ -166,6 +167,48 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* ---- repos ---- */
 
+/* Which stages write and read the repos: "PROJECT/REPO" → {"made_by", "used_by", "stale"}. */
+static int add_use(void *self, const struct pl_graph_use *use, struct pl_err *err)
+{
+    json_t *facts = self, *of;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    json_t *stage = json_pack("{s:s, s:s, s:s}", "project", use->project, "stage", use->stage, "pipeline", use->pipeline);
+    int r;
+
+    snprintf(key, sizeof key, "%s/%s", use->from_repo ? use->from_project : use->project,
+             use->from_repo ? use->from_repo : use->stage);
+    of = json_object_get(facts, key);
+    if (!of) {
+        of = json_pack("{s:[]}", "used_by");
+        json_object_set_new(facts, key, of);
+    }
+    if (!use->from_repo) {
+        r = json_object_set_new(of, "made_by", stage);
+        return r < 0 || json_object_set_new(of, "stale", json_boolean(use->stale)) < 0 ? pl_err_nomem(err) : 0;
+    }
+    of = json_object_get(of, "used_by");
+    for (size_t i = 0; i < json_array_size(of); i++)
+        if (json_equal(json_array_get(of, i), stage)) { /* it reads the repo by two inputs */
+            json_decref(stage);
+            return 0;
+        }
+    return json_array_append_new(of, stage) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* Reads the facts of add_use that the principal may see. The caller owns `ret`. */
+static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, json_t **ret, struct pl_err *err)
+{
+    const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req)};
+    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
+    _cleanup_(json_decrefp) json_t *facts = json_object();
+    int r = facts ? pl_graph_view_get(a->graphs, c, &view, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r : pl_graph_uses(view, c, &ask, add_use, facts, err);
+    if (r == 0)
+        *ret = json_incref(facts);
+    return r;
+}
+
 /* The columns of a repo's JSON; commit, files and bytes are those of the newest of its branches' heads. */
 #define REPO_SELECT                                                                                                              \
     "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
@@ -173,24 +216,32 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
     " coalesce(json_extract(r.options, '$.keep'), '{}'), iif(json_type(r.options, '$.git') IS NULL, 'null',"                     \
     " json_patch(json_extract(r.options, '$.git'), json_object('state', coalesce(t.state, 'new'), 'error',"                      \
     " coalesce(t.error, ''), 'commit', coalesce(t.seen, ''), 'applied', coalesce(c.git, ''), 'warnings',"                        \
-    " json(coalesce(t.warnings, '[]')), 'looked_us', t.looked_us, 'changed_us', t.changed_us)))"                                 \
+    " json(coalesce(t.warnings, '[]')), 'looked_us', t.looked_us, 'changed_us', t.changed_us))),"                                \
+    " c.created_us, coalesce(c.author, ''), substr(coalesce(c.message, ''), 1, 200)"                                             \
     " FROM repo r LEFT JOIN repo_state t ON t.repo = r.id"                                                                       \
     " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
 
-static json_t *repo_json(const struct pl_rows *rows)
+static json_t *repo_json(const struct pl_rows *rows, const json_t *uses)
 {
-    json_t *git = pl_col_json(rows, 12);
+    json_t *git = pl_col_json(rows, 12), *out;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+
+    snprintf(key, sizeof key, "%s/%s", pl_col_text(rows, 0), pl_col_text(rows, 1));
 
     if (json_is_null(git)) {
         json_decref(git);
         git = NULL;
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*}", "project", pl_col_text(rows, 0),
-                     "name", pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3),
-                     "created_us", (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch",
-                     pl_col_text(rows, 6), "files", (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8),
-                     "commit_window_ms", (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep",
-                     pl_col_json(rows, 11), "git", git);
+    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*, s:o, s:s, s:s, s:b, s:[]}", "project",
+                    pl_col_text(rows, 0), "name", pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description",
+                    pl_col_text(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch",
+                    pl_col_text(rows, 6), "files", (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8),
+                    "commit_window_ms", (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep",
+                    pl_col_json(rows, 11), "git", git, "commit_us", pl_api_time_or_null(pl_col_int(rows, 13)), "author",
+                    pl_col_text(rows, 14), "message", pl_col_text(rows, 15), "stale", 0, "used_by");
+    if (out && json_object_get(uses, key))
+        json_object_update(out, json_object_get(uses, key));
+    return out;
 }
 
 /* The position "project/name" of the last repo on the previous page. */
@@ -220,7 +271,7 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    _cleanup_(json_decrefp) json_t *items = json_array();
+    _cleanup_(json_decrefp) json_t *items = json_array(), *uses = NULL;
     const char *project = pl_http_query(req, "project");
     char last[2 * PL_NAME_MAX_BYTES + 2] = "";
     struct pl_api_page page;
@@ -230,6 +281,7 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err);
     r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
+    r = r < 0 ? r : read_uses(a, req, rd.conn, &uses, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
@@ -238,7 +290,7 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
                              "sssi", project, place.project, place.name, (int64_t)page.limit + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s/%s", pl_col_text(&rows, 0), pl_col_text(&rows, 1));
-        json_array_append_new(items, repo_json(&rows));
+        json_array_append_new(items, repo_json(&rows, uses));
     }
     if (r < 0)
         return r;
@@ -246,19 +298,22 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     return 0;
 }
 
-static int read_repo(struct pl_api *a, const char *project, const char *name, json_t **ret, struct pl_err *err)
+static int read_repo(struct pl_api *a, const struct pl_http_request *req, const char *project, const char *name, json_t **ret,
+                     struct pl_err *err)
 {
+    _cleanup_(json_decrefp) json_t *uses = NULL;
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_repo_row row;
     /* for a missing repo the error suggests a similar name */
     int r = pl_db_repo_find(rd.conn, project, name, &row, err);
 
+    r = r < 0 ? r : read_uses(a, req, rd.conn, &uses, err);
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
         return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted just now", name);
-    *ret = repo_json(&rows);
+    *ret = repo_json(&rows, uses);
     return 0;
 }
 
@@ -301,13 +356,13 @@ static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
         return r;
     args.exist_ok = exist_ok;
     r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_create, &args, err);
-    r = r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
+    r = r < 0 ? r : read_repo(a, req, args.project, args.name, ret, err);
     return r < 0 ? r : args.changed ? 201 : 200;
 }
 
 static int inspect_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    return read_repo(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
+    return read_repo(a, req, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
 }
 
 static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -323,7 +378,7 @@ static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     r = r < 0 ? r : read_window(window, &args, err);
     r = r < 0 ? r : read_keep(rule, &keep, &args, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_update, &args, err);
-    return r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
+    return r < 0 ? r : read_repo(a, req, args.project, args.name, ret, err);
 }
 
 static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -356,7 +411,9 @@ static const struct pl_api_route routes[] = {
      .summary = "Deletes a project that has no repos and pipelines, and its secrets; `warnings` lists the secrets that stay.",
      .reply = "ProjectDeleted"},
     {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LIST,
-     .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
+     .summary =
+         "Lists repos by project and name, each with the newest of its branches' heads (message: its first 200 characters), "
+         "the stage that writes it, the stages that read it, and whether it is older than what it was made from.",
      .query = "project after limit:integer", .reply = "Repos"},
     {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,
      .summary = "Creates an input repo, and the project \"default\" if needed.", .request = "NewRepo", .reply = "Repo"},
@@ -379,7 +436,9 @@ static const struct pl_api_schema schemas[] = {
     {"ProjectDeleted", "warnings:string[]"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
-     " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit?"},
+     " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit? commit_us:integer? author:string"
+     " message:string stale:boolean made_by:RepoStage? used_by:RepoStage[]"},
+    {"RepoStage", "project:string stage:string pipeline:string"},
     {"RepoGit", "source:string? url:string? branch:string? secret:string? state:string error:string commit:string applied:string"
                 " warnings:string[] looked_us:integer? changed_us:integer?"},
     {"Keep", "commits:integer? days:integer? results:integer? logs:integer?"},

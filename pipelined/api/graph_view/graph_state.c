@@ -451,3 +451,44 @@ int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const st
     r = r < 0 ? r : find_stale(&s, &seen, err);
     return r < 0 ? r : write_reply(&s, &seen, ret, err);
 }
+
+static int tell_uses(const struct states *s, uint32_t at,
+                     int (*fn)(void *self, const struct pl_graph_use *use, struct pl_err *err), void *self, struct pl_err *err)
+{
+    const struct graph_stage *stage = &s->view->stages[at];
+    const struct graph_ref *out = &s->view->refs[stage->ref];
+    struct pl_graph_use use = {
+        .project = out->project, .stage = out->repo, .pipeline = s->view->pipelines[stage->pipeline].name, .stale = s->stale[at]};
+    int r = fn(self, &use, err);
+
+    for (uint32_t k = 0; r == 0 && k < stage->n_inputs; k++) {
+        const struct graph_ref *in = &s->view->refs[stage->inputs[k].ref];
+
+        use.from_project = in->project;
+        use.from_repo = in->repo;
+        r = fn(self, &use, err);
+    }
+    return r;
+}
+
+int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
+                  int (*fn)(void *self, const struct pl_graph_use *use, struct pl_err *err), void *self, struct pl_err *err)
+{
+    const struct pl_graph_ask all = {.readable = ask->readable, .who = ask->who};
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    struct graph_seen seen;
+    struct states s;
+    int r = arena ? pl_graph_seen_find(view, &all, arena, &seen, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r : states_init(&s, view, arena, err);
+    r = r < 0 ? r : read_jobs(&s, c, err);
+    if (r < 0)
+        return r;
+    hide_heads(&s, &seen);
+    r = read_pills(&s, c, &seen, err);
+    r = r < 0 ? r : find_stale(&s, &seen, err);
+    for (uint32_t i = 0; r == 0 && i < view->n_stages; i++)
+        if (seen.node_of[i] != PL_GRAPH_NONE)
+            r = tell_uses(&s, i, fn, self, err);
+    return r;
+}

@@ -78,6 +78,18 @@ static inline void pl_graph_drawing_destroyp(struct pl_graph_drawing **drawing)
 PL_MUST_CHECK
 int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *drawing, const char *known,
                      char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err);
+/* A stage, or one of its inputs. */
+struct pl_graph_use {
+    const char *project, *stage, *pipeline;
+    bool stale;                           /* the stage's output is older than one of its inputs, or made from an output that is */
+    const char *from_project, *from_repo; /* repo that the stage reads; NULL = this is about the stage itself */
+};
+
+/* Calls `fn` for each stage that the caller sees, and for each of its inputs after it. Of `ask` only `readable` and `who`
+ * count. PL_ENOMEM, errors of the database and of `fn`. */
+PL_MUST_CHECK
+int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
+                  int (*fn)(void *self, const struct pl_graph_use *use, struct pl_err *err), void *self, struct pl_err *err);
 /* Makes the state of the nodes that the caller sees: appends {"version", "stages", "repos"} as JSON to `ret`. `fold` and
  * `keep` do not count. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK
