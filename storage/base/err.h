@@ -67,7 +67,8 @@
     X(ETLS, 40, "untrusted", 502, 6, 0, "The server's certificate is not trusted.",                                              \
       "Name the file of its CA: --ca FILE, or PIPELINED_CA.")                                                                    \
     X(ECONFIRM, 41, "not_confirmed", 409, 5, 0, "The change is so costly that it needs a confirmation.",                         \
-      "See what it would run (--dry-run), then confirm it (--yes).")
+      "See what it would run (--dry-run), then confirm it (--yes).")                                                             \
+    X(EGONE, 42, "gone", 410, 3, 0, "The named object is not there any more.", "The message says what became of it.")
 
 enum {
 #define PL_ERROR_ENUM(name, value, ...) PL_##name = -(value),

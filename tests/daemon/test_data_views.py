@@ -136,3 +136,34 @@ def test_two_runs_are_compared_in_every_repo(daemon):
     with pytest.raises(HttpError) as e:
         daemon.get(f"/runs/{first}/changes")
     assert e.value.status == 404 and e.value.error["field"] == "from"
+
+
+def gone(call):
+    with pytest.raises(HttpError) as e:
+        call()
+    assert (e.value.status, e.value.error["code"]) == (410, "gone"), e.value
+    return e.value.error["message"]
+
+
+def test_what_is_gone_says_what_became_of_it(daemon):
+    p = daemon.default.repo("in")
+    first = p.commit("in", {"kept": b"1", "d/file": b"2"})["commit"]
+    p.commit("in", {"kept": b"2"})
+    third = p.commit("in", {}, ["d/file"])["commit"]
+    for call in (lambda: p.read("in", "d/file"), lambda: daemon.get("/repos/default/in/refs/master/list?path=/d")):
+        said = gone(call)
+        assert "was removed on 2" in said and f"in commit {third[:8]} of in; commit" in said
+    assert f"commit {p.commits('in')[1]['id']} has it" in gone(lambda: p.read("in", "d/file"))
+    with pytest.raises(HttpError) as e:
+        p.read("in", "never")
+    assert e.value.status == 404
+    daemon.http("DELETE", f"/api/v1/repos/default/in/commits/{third}")
+    assert f"commit {third[:8]} of default/in was removed on 2" in gone(lambda: daemon.get(f"/repos/default/in/commits/{third}"))
+    assert "was removed on" in gone(lambda: p.read("in", "kept", third[:10]))
+    assert "was removed on" in gone(lambda: daemon.get("/repos/default/in/diff", **{"from": first, "to": third}))
+    daemon.http("DELETE", "/api/v1/repos/default/in")
+    said = gone(lambda: daemon.get("/repos/default/in"))
+    assert said.startswith('repo "in" of project "default" was deleted on 2') and " by " in said, json.dumps(said)
+    assert "was deleted on" in gone(lambda: p.read("in", "kept"))
+    p.repo("in")
+    assert daemon.get("/repos/default/in")["files"] == 0

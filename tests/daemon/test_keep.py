@@ -33,7 +33,7 @@ def keep(daemon, repo=None, dry_run=False):
 def missing(call):
     with pytest.raises(HttpError) as e:
         call()
-    assert (e.value.status, e.value.error["code"]) == (404, "not_found"), e.value
+    assert (e.value.status, e.value.error["code"]) in ((404, "not_found"), (410, "gone")), e.value
     return e.value.error["message"]
 
 

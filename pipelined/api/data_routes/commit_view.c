@@ -1,6 +1,7 @@
 /* Looks a ref up among the finished commits first, then among the open ones. */
 #include "pipelined/api/data_routes/commit_view.h"
 
+#include "pipelined/api/data_routes/gone_lookup.h"
 #include "storage/tree/tree_walk.h"
 
 #include <stdio.h>
@@ -90,6 +91,7 @@ int pl_commit_view_init(struct pl_api *a, const struct pl_http_request *req, con
             why = other;
         }
     }
+    r = pl_gone_commit(a, req, ref, r, &why);
     if (r == 0 && !ret->open) {
         r = pl_api_store(a, req, &ret->store, &why);
         ret->source = (struct pl_node_source){ret->store, pl_store_node_get};

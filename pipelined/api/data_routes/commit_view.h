@@ -18,7 +18,7 @@ struct pl_commit_view {
 /* Opens a view of the commit that `ref` names in the repo of the pattern's {project} and {repo}. `ref` is
  * anything that pl_api_commit_at accepts, or the id of an open commit or a prefix of it. ID^1 of an open
  * commit is its base commit, ID^2 the parent of that, and so on. Release it with pl_commit_view_finish.
- * Call it on the pool. Errors of pl_api_commit_at. */
+ * Call it on the pool. Errors of pl_api_commit_at; PL_EGONE: the commit or the repo was deleted. */
 PL_MUST_CHECK
 int pl_commit_view_init(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_view *ret,
                         struct pl_err *err);

@@ -14,6 +14,7 @@
  *   archive_format       bytes of tar and zip archives around their files
  *   archive_tar          tar
  *   archive_zip          zip
+ *   gone_lookup          what became of a repo, commit or file that is gone
  *   routes_archive       a folder as a tar or zip archive
  *   routes_branches      branches
  *   routes_commits       commits

@@ -2,6 +2,7 @@
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
+#include "pipelined/api/data_routes/gone_lookup.h"
 #include "pipelined/api/data_routes/upload_request.h"
 #include "pipelined/db/tx/commit_tx.h"
 #include "storage/tree_edit/tree_ops.h"
@@ -145,8 +146,8 @@ static int inspect_commit(struct pl_api *a, struct pl_http_request *req, json_t 
     int r = inspect_finished(a, req, ret, err);
 
     if (r == PL_ENOTFOUND && pl_commit_view_open_named(a, req, pl_http_param(req, "ref"), &c, NULL) == 0)
-        r = inspect_open(req, c, ret, err);
-    return r;
+        return inspect_open(req, c, ret, err);
+    return pl_gone_commit(a, req, pl_http_param(req, "ref"), r, err);
 }
 
 static int delete_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)

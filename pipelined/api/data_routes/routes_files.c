@@ -2,6 +2,7 @@
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
+#include "pipelined/api/data_routes/gone_lookup.h"
 #include "pipelined/api/data_routes/upload_request.h"
 #include "pipelined/api/transfer/download.h"
 #include "pipelined/api/transfer/media_type.h"
@@ -62,8 +63,10 @@ static int find_file(struct pl_api *a, const struct pl_http_request *req, struct
     r = len ? is_directory(&v->source, &v->commit.root, path, err) : 1;
     if (r < 0)
         return r;
-    if (r == 0)
-        return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s has no /%s", v->commit.run, pl_http_param(req, "repo"), path);
+    if (r == 0) {
+        r = pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s has no /%s", v->commit.run, pl_http_param(req, "repo"), path);
+        return pl_gone_file(a, req, v, path, r, err);
+    }
     pl_err_set(err, PL_EINVAL, "/%s is a directory", path);
     return pl_err_hint(err, PL_EINVAL, "List it, or get it with -r.");
 }
@@ -162,7 +165,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     }
     r = pl_tree_listing_read(&l, next, &looked, err);
     if (r < 0)
-        return r;
+        return pl_gone_file(a, req, &v, path, r, err);
     *ret = pl_api_list("files", TAKE_PTR(items), r > 0 ? next : NULL);
     json_object_set_new(*ret, "commit", json_string(v.commit.run));
     if (*find)

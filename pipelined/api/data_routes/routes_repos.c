@@ -1,6 +1,7 @@
 /* Projects and their repos. */
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/api/data_routes/gone_lookup.h"
 #include "pipelined/api/graph_view/graph_view.h"
 #include "pipelined/db/tx/repo_tx.h"
 #include "pipelined/notify/notify.h"
@@ -362,7 +363,9 @@ static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 
 static int inspect_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    return read_repo(a, req, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
+    int r = read_repo(a, req, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
+
+    return pl_gone_commit(a, req, NULL, r, err);
 }
 
 static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)

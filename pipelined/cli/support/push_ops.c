@@ -30,7 +30,7 @@ int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret
     const char *id;
 
     *ret_open = false;
-    if (r == PL_ENOTFOUND && ref->kind == PL_COMMIT_REF_PREFIX)
+    if ((r == PL_ENOTFOUND || r == PL_EGONE) && ref->kind == PL_COMMIT_REF_PREFIX)
         return 0; /* the push will create the branch */
     if (r < 0)
         return r;
