@@ -21,6 +21,7 @@ const Data = page(async () => (await import("./pages/data")).Data);
 const Repo = page(async () => (await import("./pages/repo")).RepoPage);
 const Files = page(async () => (await import("./pages/files")).FilesPage);
 const Diff = page(async () => (await import("./pages/diff")).DiffPage);
+const RunDiff = page(async () => (await import("./pages/rundiff")).RunDiffPage);
 const Why = page(async () => (await import("./pages/why")).WhyPage);
 const Pipelines = page(async () => (await import("./pages/pipelines")).Pipelines);
 const Pipeline = page(async () => (await import("./pages/pipeline")).PipelinePage);
@@ -47,6 +48,8 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
       return <Files project={place.project} repo={place.repo} ref_={place.ref} path={place.path} query={query} />;
     case "diff":
       return <Diff {...place} query={query} />;
+    case "rundiff":
+      return <RunDiff {...place} />;
     case "why":
       return <Why project={place.project} repo={place.repo} ref_={place.ref} path={place.path} />;
     case "pipelines":

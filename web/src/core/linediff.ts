@@ -76,3 +76,30 @@ export function folded(lines: DiffLine[], around = 3): Fold[] {
   if (hidden > 0) out.push({ lines: [], hidden });
   return out;
 }
+
+export interface SideRow {
+  old: DiffLine | null;
+  new: DiffLine | null;
+}
+
+// The same lines in two columns: what was replaced stands beside what replaced it.
+export function sideBySide(lines: DiffLine[]): SideRow[] {
+  const out: SideRow[] = [];
+  let gone: DiffLine[] = [];
+  let fresh: DiffLine[] = [];
+  const flush = () => {
+    for (let i = 0; i < Math.max(gone.length, fresh.length); i++) out.push({ old: gone[i] ?? null, new: fresh[i] ?? null });
+    gone = [];
+    fresh = [];
+  };
+  for (const line of lines) {
+    if (line.side === "old") gone.push(line);
+    else if (line.side === "new") fresh.push(line);
+    else {
+      flush();
+      out.push({ old: line, new: line });
+    }
+  }
+  flush();
+  return out;
+}

@@ -11,6 +11,7 @@ export type Place =
   | { page: "repo"; project: string; repo: string }
   | { page: "files"; project: string; repo: string; ref: string; path: string }
   | { page: "diff"; project: string; repo: string; from: string; to: string }
+  | { page: "rundiff"; from: string; to: string }
   | { page: "why"; project: string; repo: string; ref: string; path: string }
   | { page: "pipelines" }
   | { page: "pipeline"; project: string; pipeline: string }
@@ -45,6 +46,7 @@ export function placeOf(path: string): Place {
       if (n === 2) return { page: "repo", project: a, repo: b };
       return n === 3 || d === "-" ? { page: "files", project: a, repo: b, ref: c, path: rest.slice(4).join("/") } : { page: "nothing", path };
     case "diff":
+      if (n === 2) return { page: "rundiff", from: a, to: b };
       return n === 4 ? { page: "diff", project: a, repo: b, from: c, to: d } : { page: "nothing", path };
     case "why":
       return d === "-" && n > 4 ? { page: "why", project: a, repo: b, ref: c, path: rest.slice(4).join("/") } : { page: "nothing", path };
@@ -83,6 +85,8 @@ function plainPath(place: Place): string {
       return join("data", place.project, place.repo, place.ref) + (place.path ? `/-/${escapePath(place.path)}` : "/-/");
     case "diff":
       return join("diff", place.project, place.repo, place.from, place.to);
+    case "rundiff":
+      return join("diff", place.from, place.to);
     case "why":
       return `${join("why", place.project, place.repo, place.ref)}/-/${escapePath(place.path)}`;
     case "pipeline":
@@ -137,6 +141,8 @@ export function titleOf(place: Place): string {
       return `${place.pipeline} · pipelined`;
     case "nothing":
       return "Nothing here · pipelined";
+    case "rundiff":
+      return `Runs ${place.from.slice(0, 8)} and ${place.to.slice(0, 8)} · pipelined`;
     case "gpus":
       return "GPUs · pipelined";
     case "login":

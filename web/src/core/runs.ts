@@ -26,7 +26,7 @@ export interface Change {
 
 export function countChanges(changes: { change: string }[], more: boolean): Change {
   const count = (kind: string) => changes.filter((one) => one.change === kind).length;
-  return { added: count("added"), modified: changes.length - count("added") - count("deleted"), deleted: count("deleted"), more };
+  return { added: count("added"), modified: count("changed"), deleted: count("removed"), more };
 }
 
 // "+3 ~1 −2", "+1 file", "over 1,000 files"
