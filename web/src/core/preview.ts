@@ -2,13 +2,15 @@
 import { request } from "../api/client";
 import { size } from "./format";
 
-export type Kind = "table" | "json" | "text" | "picture" | "media" | "none";
+export type Kind = "table" | "json" | "text" | "picture" | "audio" | "video" | "none";
 
 export const FIRST_BYTES = 256 << 10;
 export const PICTURE_MAX = 24 << 20;
 
 const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", avif: "image/avif", bmp: "image/bmp", svg: "image/svg+xml", ico: "image/x-icon" };
-const MEDIA = new Set(["mp4", "webm", "ogg", "ogv", "mp3", "wav", "flac", "m4a", "opus"]);
+// as the daemon names their types (media_type.c)
+const SOUND = new Set(["aac", "flac", "m4a", "mp3", "oga", "ogg", "opus", "wav", "weba"]);
+const FILMS = new Set(["m4v", "mov", "mp4", "ogv", "webm"]);
 const ARCHIVES: Record<string, string> = { npz: "NPZ archive", npy: "NumPy array", zip: "ZIP archive", gz: "gzip archive", tar: "tar archive", zst: "Zstandard archive", parquet: "Parquet table", pt: "PyTorch file", pth: "PyTorch file", onnx: "ONNX model", safetensors: "safetensors file", pkl: "pickle", h5: "HDF5 file", pdf: "PDF" };
 
 export function extensionOf(path: string): string {
@@ -17,6 +19,12 @@ export function extensionOf(path: string): string {
 
 export function pictureType(path: string): string | undefined {
   return PICTURES[extensionOf(path)];
+}
+
+// What plays by itself, by range.
+export function mediaOf(path: string): "audio" | "video" | undefined {
+  const extension = extensionOf(path);
+  return SOUND.has(extension) ? "audio" : FILMS.has(extension) ? "video" : undefined;
 }
 
 // True if bytes are not text: a NUL, or many that are no UTF-8.
@@ -32,7 +40,8 @@ export function isBinary(bytes: Uint8Array): boolean {
 export function kindOf(path: string, bytes: Uint8Array): Kind {
   const extension = extensionOf(path);
   if (PICTURES[extension]) return "picture";
-  if (MEDIA.has(extension)) return "media";
+  const media = mediaOf(path);
+  if (media) return media;
   if (isBinary(bytes)) return "none";
   if (extension === "csv" || extension === "tsv") return "table";
   return extension === "json" || extension === "ipynb" ? "json" : "text";
@@ -43,9 +52,9 @@ export function nothingToShow(path: string, bytes: number): string {
 }
 
 // The first bytes of a file.
-export async function firstBytes(url: string, bytes: number, signal: AbortSignal): Promise<Uint8Array> {
+export async function firstBytes(url: string, bytes: number, signal: AbortSignal, most = FIRST_BYTES): Promise<Uint8Array> {
   if (bytes === 0) return new Uint8Array();
-  const response = await request(url, { signal, headers: { Range: `bytes=0-${Math.min(bytes, FIRST_BYTES) - 1}` } });
+  const response = await request(url, { signal, headers: { Range: `bytes=0-${Math.min(bytes, most) - 1}` } });
   return new Uint8Array(await response.arrayBuffer());
 }
 
