@@ -1,13 +1,12 @@
 // All repos: which take pushes, which are written by stages, and which are older than what they were made from.
 import { useState } from "preact/hooks";
 import { get, post } from "../api/client";
-import type { Pipeline, Repo } from "../api/schema";
+import type { Repo } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, number, size } from "../core/format";
 import { go, setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { pathOf } from "../core/places";
-import { commitOf, readersOf, writerOf } from "../core/repos";
 import { may } from "../core/session";
 import { Confirm } from "../parts/dialog";
 import { Icon } from "../parts/icons";
@@ -16,31 +15,18 @@ import { Rows } from "../parts/rows";
 import { UploadButton } from "../parts/upload";
 import { Age, Command, To } from "../parts/words";
 
-interface Facts {
-  repos: Repo[];
-  pipelines: Pipeline[];
-  stale: Set<string>; // PROJECT/REPO
+async function load(signal: AbortSignal): Promise<Repo[]> {
+  return (await get("/api/v1/repos", { query: { limit: 10000 }, signal })).repos;
 }
 
-async function load(signal: AbortSignal): Promise<Facts> {
-  const [repos, pipelines, state] = await Promise.all([
-    get("/api/v1/repos", { query: { limit: 10000 }, signal }),
-    get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
-    get("/api/v1/graph/state", { signal }),
-  ]);
-  return { repos: repos.repos, pipelines: pipelines.pipelines, stale: new Set(state.stages.filter((stage) => stage.stale && stage.commit).map((stage) => stage.key)) };
-}
-
-function Newest({ repo, stale }: { repo: Repo; stale: boolean }) {
-  const commit = useLoad(`commit ${repo.project}/${repo.name}@${repo.commit}`, () => (repo.commit ? commitOf(repo.project, repo.name, repo.commit) : Promise.resolve(null)));
-  const found = commit.data;
+function Newest({ repo }: { repo: Repo }) {
   return (
     <>
-      <td class="p2">{found ? (found.message ? `“${name(found.message)}”` : found.stage ? `written by ${name(found.stage)}` : "without a message") : repo.commit ? "…" : <span class="faint">no commit yet</span>}
-        {stale && <small><Icon of="stale" /> older than its input</small>}</td>
+      <td class="p2">{repo.commit ? (repo.message ? `“${name(repo.message)}”` : repo.made_by ? `written by ${name(repo.made_by.stage)}` : "without a message") : <span class="faint">no commit yet</span>}
+        {repo.stale ? <small><Icon of="stale" /> older than its input</small> : repo.author ? <small>by {name(repo.author)}</small> : null}</td>
       <td class="num">{number(repo.files)}</td>
       <td class="num p2">{size(repo.bytes)}</td>
-      <td class="num">{found?.created_us ? <Age us={found.created_us} /> : "–"}</td>
+      <td class="num">{repo.commit_us ? <Age us={repo.commit_us} /> : "–"}</td>
     </>
   );
 }
@@ -67,8 +53,8 @@ export function Data({ query }: { query: URLSearchParams }) {
   const kind = query.get("kind") ?? "";
   const onlyStale = query.get("stale") === "1";
   return (
-    <Content of={loaded} rows={10}>{({ repos, pipelines, stale: staleKeys }) => {
-      const stale = (repo: Repo) => staleKeys.has(`${repo.project}/${repo.name}`);
+    <Content of={loaded} rows={10}>{(repos) => {
+      const stale = (repo: Repo) => repo.stale;
       const inputs = repos.filter((repo) => repo.kind === "input");
       const old = repos.filter(stale).length;
       const rows = repos.filter((repo) => (!project || repo.project === project) && (!kind || (kind === "input") === (repo.kind === "input")) && (!onlyStale || stale(repo)));
@@ -98,9 +84,9 @@ export function Data({ query }: { query: URLSearchParams }) {
                 row={(repo) => (
                   <tr key={`${repo.project}/${repo.name}`}>
                     <td><Icon of="repo" /> <To class="main" row place={{ page: "repo", project: repo.project, repo: repo.name }}>{name(repo.name)}</To><small class="ind">{repo.project}</small></td>
-                    <Newest repo={repo} stale={stale(repo)} />
-                    <td class="p2">{writerOf(pipelines, repo.project, repo.name) ? name(repo.name) : repo.kind === "input" ? "pushes" : "–"}</td>
-                    <td class="p2 muted">{readersOf(pipelines, repo.project, repo.name).map((one) => one.stage).join(", ") || "–"}</td>
+                    <Newest repo={repo} />
+                    <td class="p2">{repo.made_by ? name(repo.made_by.stage) : repo.kind === "input" ? "pushes" : "–"}</td>
+                    <td class="p2 muted">{repo.used_by.map((one) => name(one.stage)).join(", ") || "–"}</td>
                   </tr>)} />)}
           </div>
         </>

@@ -35,7 +35,9 @@ export function Gone({ error, retry, what, near }: { error: Error; retry: () => 
   }
   return (
     <>
-      <Head title={`There is no ${what}`} lead={[error.message, "it was never there, was deleted, or you may not read it"]} />
+      {error.status === 410
+        ? <Head title={`${what.charAt(0).toUpperCase()}${what.slice(1)} is gone`} lead={[name(error.message)]} />
+        : <Head title={`There is no ${what}`} lead={[error.message, "it was never there, was deleted, or you may not read it"]} />}
       {near ?? <Part id="near" title="What there is">{NEAR}</Part>}
     </>
   );
