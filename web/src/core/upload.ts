@@ -15,15 +15,70 @@ export interface Target {
 }
 
 const AT_ONCE = 4;
+const KEPT_MAX = 20_000; // files that are remembered as put; further ones are put again after a reload
+
+// What was put into an open commit, kept by the browser, so that a push goes on after the page was loaded again: the files are dropped
+// once more, and only those that are missing or have changed are sent.
+export interface Begun {
+  target: Target;
+  commit: string;
+  put: Record<string, string>; // path → size and time of the file that was put
+}
+
+const markOf = (file: File) => `${file.size} ${file.lastModified}`;
+const keyOf = (project: string, repo: string) => `pipelined.push ${project}/${repo}`;
+
+export function remembered(files: Picked[]): Record<string, string> {
+  return Object.fromEntries(files.slice(0, KEPT_MAX).map((one) => [one.path, markOf(one.file)]));
+}
+
+export function left(files: Picked[], put: Record<string, string>): Picked[] {
+  return files.filter((one) => put[one.path] !== markOf(one.file));
+}
+
+// The push into this repo that was not finished, if the browser keeps one.
+export function begunPush(project: string, repo: string): Begun | null {
+  try {
+    const begun = JSON.parse(localStorage.getItem(keyOf(project, repo)) ?? "null") as Begun | null;
+    return begun?.commit && begun.target && begun.put ? begun : null;
+  } catch {
+    return null;
+  }
+}
+
+export function forgetPush(project: string, repo: string): void {
+  try {
+    localStorage.removeItem(keyOf(project, repo));
+  } catch {
+    // this browser keeps nothing
+  }
+}
 
 export class Upload {
   done = 0;
   doneBytes = 0;
   commit = "";
   private left: Picked[];
+  private put_: Picked[] = [];
+  private savedAt = 0;
 
-  constructor(readonly target: Target, readonly files: Picked[], private readonly changed: () => void) {
-    this.left = [...files];
+  constructor(readonly target: Target, readonly files: Picked[], private readonly changed: () => void, private readonly begun: Begun | null = null) {
+    this.left = begun ? left(files, begun.put) : [...files];
+    this.commit = begun?.commit ?? "";
+    this.done = files.length - this.left.length;
+    this.doneBytes = this.bytes - this.left.reduce((sum, one) => sum + one.file.size, 0);
+  }
+
+  // Writes down what was put; at most once a second, for the list may be long.
+  private save(now = false): void {
+    if (!now && performance.now() - this.savedAt < 1000) return;
+    this.savedAt = performance.now();
+    const begun: Begun = { target: this.target, commit: this.commit, put: { ...this.begun?.put, ...remembered(this.put_) } };
+    try {
+      localStorage.setItem(keyOf(this.target.project, this.target.repo), JSON.stringify(begun));
+    } catch {
+      // full, or it keeps nothing: after a reload the push begins anew
+    }
   }
 
   get bytes(): number {
@@ -36,6 +91,8 @@ export class Upload {
     const url = address("/api/v1/repos/{project}/{repo}/open/{commit}/files/{path}", { project, repo, commit: this.commit, path });
     await request(url, { method: "PUT", headers: { "Content-Type": "application/octet-stream" }, body: one.file });
     this.left = this.left.filter((other) => other !== one);
+    this.put_.push(one);
+    this.save();
     this.done++;
     this.doneBytes += one.file.size;
     this.changed();
@@ -48,18 +105,21 @@ export class Upload {
       const open = await post("/api/v1/repos/{project}/{repo}/branches/{branch}/open", { project, repo, branch }, { message });
       this.commit = open.id;
     }
+    this.save(true);
     const queue = [...this.left];
     const work = async () => {
       for (let one = queue.shift(); one; one = queue.shift()) await this.put(one);
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    await Promise.all(Array.from({ length: AT_ONCE }, work)).finally(() => this.save(true));
     await post("/api/v1/repos/{project}/{repo}/open/{commit}/finish", { project, repo, commit: this.commit }, { message });
+    forgetPush(project, repo);
     return this.commit;
   }
 
   // Throws away what was put.
   async drop(): Promise<void> {
     const { project, repo } = this.target;
+    forgetPush(project, repo);
     if (!this.commit) return;
     await request(address("/api/v1/repos/{project}/{repo}/commits/{ref}", { project, repo, ref: this.commit }), { method: "DELETE" });
     this.commit = "";

@@ -6,7 +6,7 @@ import { name } from "../core/foreign";
 import { counted, size } from "../core/format";
 import { go } from "../core/going";
 import { pathOf } from "../core/places";
-import { type Picked, type Target, Upload, filesDropped, filesPicked } from "../core/upload";
+import { type Begun, type Picked, type Target, Upload, begunPush, filesDropped, filesPicked, left } from "../core/upload";
 import { Bar } from "./bar";
 import { Dialog } from "./dialog";
 import { Icon } from "./icons";
@@ -15,10 +15,11 @@ import { Command } from "./words";
 
 type Where = Pick<Repo, "project" | "name"> & { branch?: string };
 
-function PushDialog({ repos, folder, files, close }: { repos: Where[]; folder: string; files: Picked[]; close: () => void }) {
+// `begun` is a push that was interrupted: it keeps its folder, message and commit.
+function PushDialog({ repos, folder, files, begun = null, close }: { repos: Where[]; folder: string; files: Picked[]; begun?: Begun | null; close: () => void }) {
   const [at, setAt] = useState(0);
-  const [into, setInto] = useState(folder);
-  const [message, setMessage] = useState("");
+  const [into, setInto] = useState(begun?.target.folder ?? folder);
+  const [message, setMessage] = useState(begun?.target.message ?? "");
   const [picked, setPicked] = useState(files);
   const [error, setError] = useState<Error | null>(null);
   const [, redraw] = useState(0);
@@ -28,7 +29,7 @@ function PushDialog({ repos, folder, files, close }: { repos: Where[]; folder: s
   const bytes = picked.reduce((sum, one) => sum + one.file.size, 0);
   const send = async () => {
     const target: Target = { project: repo.project, repo: repo.name, branch: repo.branch || "master", folder: into.replace(/^\/+|\/+$/g, ""), message };
-    upload.current ??= new Upload(target, picked, () => redraw((n) => n + 1));
+    upload.current ??= new Upload(begun?.target ?? target, picked, () => redraw((n) => n + 1), begun);
     setBusy(true);
     setError(null);
     try {
@@ -47,11 +48,12 @@ function PushDialog({ repos, folder, files, close }: { repos: Where[]; folder: s
   const sending = upload.current;
   return (
     <Dialog title={`Push files to ${name(repo.name)}`} close={busy ? () => {} : leave} wide>
+      {begun && !sending && <p class="note">A push of {counted(Object.keys(begun.put).length, "file")} was interrupted. Of the files below, {counted(left(picked, begun.put).length, "file")} {left(picked, begun.put).length === 1 ? "is" : "are"} missing or changed: only those are sent.</p>}
       {!sending && (
         <>
-          {repos.length > 1 && <label class="field">Repo<select value={at} onChange={(event) => setAt(Number(event.currentTarget.value))}>{repos.map((one, i) => <option key={i} value={i}>{one.project}/{one.name}</option>)}</select></label>}
-          <label class="field">Folder<input value={into} placeholder="/" onInput={(event) => setInto(event.currentTarget.value)} /></label>
-          <label class="field">Message<input value={message} onInput={(event) => setMessage(event.currentTarget.value)} /></label>
+          {!begun && repos.length > 1 && <label class="field">Repo<select value={at} onChange={(event) => setAt(Number(event.currentTarget.value))}>{repos.map((one, i) => <option key={i} value={i}>{one.project}/{one.name}</option>)}</select></label>}
+          <label class="field">Folder<input value={into} disabled={begun !== null} placeholder="/" onInput={(event) => setInto(event.currentTarget.value)} /></label>
+          <label class="field">Message<input value={message} disabled={begun !== null} onInput={(event) => setMessage(event.currentTarget.value)} /></label>
           <p class="acts">
             <label class="btn small">Choose files<input class="visually-hidden" type="file" multiple onChange={(event) => event.currentTarget.files && setPicked([...picked, ...filesPicked(event.currentTarget.files)])} /></label>
             <label class="btn small">Choose a folder<input class="visually-hidden" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files && setPicked([...picked, ...filesPicked(event.currentTarget.files)])} /></label>
@@ -81,8 +83,14 @@ export function UploadButton({ repos, folder = "", children = "Push files…" }:
   );
 }
 
+// Throws away what was put into an interrupted push.
+async function dropBegun(begun: Begun): Promise<void> {
+  await new Upload(begun.target, [], () => {}, begun).drop().catch(() => {});
+}
+
 export function DropArea({ repo, folder }: { repo: Where; folder: string }) {
   const [files, setFiles] = useState<Picked[] | null>(null);
+  const [begun, setBegun] = useState(() => begunPush(repo.project, repo.name));
   const [over, setOver] = useState(false);
   const drop = async (event: DragEvent) => {
     event.preventDefault();
@@ -94,7 +102,16 @@ export function DropArea({ repo, folder }: { repo: Where; folder: string }) {
       <div class={`drop ${over ? "over" : ""}`} onDragOver={(event) => { event.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)} onDrop={(event) => void drop(event)}>
         Drop files or folders here to push them{folder ? ` into /${name(folder)}` : ""}
       </div>
-      {files && <PushDialog repos={[repo]} folder={folder} files={files} close={() => setFiles(null)} />}
+      {begun && !files && (
+        <div class="note" role="status">
+          <p>A push of {counted(Object.keys(begun.put).length, "file")} into /{name(begun.target.folder)} was interrupted. Choose or drop the same files again to go on with it.</p>
+          <p class="acts">
+            <label class="btn small">Choose the folder again<input class="visually-hidden" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files && setFiles(filesPicked(event.currentTarget.files))} /></label>
+            <label class="btn small">Choose the files again<input class="visually-hidden" type="file" multiple onChange={(event) => event.currentTarget.files && setFiles(filesPicked(event.currentTarget.files))} /></label>
+            <button type="button" class="btn small" onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</button>
+          </p>
+        </div>)}
+      {files && <PushDialog repos={[repo]} folder={folder} files={files} begun={begun} close={() => { setFiles(null); setBegun(begunPush(repo.project, repo.name)); }} />}
     </>
   );
 }

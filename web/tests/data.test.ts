@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { jsonError } from "../src/core/jsonplace";
+import { diffLines, sideBySide } from "../src/core/linediff";
+import { kindOf } from "../src/core/preview";
+import { firstRow, piece, wholeRows } from "../src/core/rowfeed";
+import { parseTable } from "../src/core/table";
+import { diffTables, keyOf, tableWords } from "../src/core/tablediff";
+import { left, remembered } from "../src/core/upload";
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const table = (text: string) => parseTable(text, ",", true)!;
+
+describe("table diffs", () => {
+  const before = table("id,label\n1,cat\n2,dog\n3,cow\n");
+  it("takes the first column that names the rows", () => {
+    expect(keyOf(before, table("label,id\ncat,1\ncat,2\n"))).toBe(1);
+    expect(keyOf(before, table("id,label\n1,cat\n1,dog\n"))).toBe(-1 + 2); // id comes twice, label does not
+    expect(keyOf(table("a,b\n1,1\n1,1\n"), table("a,b\n1,1\n1,1\n"))).toBe(-1);
+  });
+  it("tells rows that are new, changed and gone by their key, wherever they are", () => {
+    const diff = diffTables(before, table("id,label\n3,cow\n4,pig\n1,CAT\n"));
+    expect(diff.rows.map((one) => [one.side, one.row, one.old?.[1], one.new?.[1]])).toEqual([["new", 2, undefined, "pig"], ["changed", 3, "cat", "CAT"], ["old", 2, "dog", undefined]]);
+    expect(tableWords(diff, true)).toBe("1 row new, 1 row changed, 1 row gone (rows by id)");
+  });
+  it("compares by position where nothing names the rows", () => {
+    const diff = diffTables(table("a,b\n1,1\n1,1\n"), table("a,b\n1,1\n1,2\n1,1\n"));
+    expect(diff.rows.map((one) => [one.side, one.row])).toEqual([["changed", 2], ["new", 3]]);
+    expect(tableWords(diff, false)).toBe("1 row new, 1 row changed (rows by position, of the first part)");
+  });
+  it("tells columns that came and went, which alone change no row", () => {
+    const diff = diffTables(before, table("id,label,by\n1,cat,ana\n2,dog,ana\n3,cow,ana\n"));
+    expect([diff.added, diff.changed, diff.removed, [...diff.fresh]]).toEqual([0, 0, 0, ["by"]]);
+    expect(tableWords(diff, true)).toBe("No row differs; columns new: by (rows by id)");
+  });
+  it("keeps a thousand rows and counts the others", () => {
+    const diff = diffTables(table("a,b\nx,y\n"), table(`a,b\n${Array.from({ length: 3000 }, (_, i) => `${i},1\n`).join("")}`));
+    expect([diff.rows.length, diff.added, diff.removed, diff.more]).toEqual([1000, 3000, 1, true]);
+  });
+});
+
+describe("side by side", () => {
+  it("puts what was replaced beside what replaced it", () => {
+    const rows = sideBySide(diffLines("a\nb\nc\nd\n", "a\nB\nd\ne\n")!);
+    expect(rows.map((row) => [row.old?.text ?? "", row.new?.text ?? ""])).toEqual([["a", "a"], ["b", "B"], ["c", ""], ["d", "d"], ["", "e"]]);
+  });
+});
+
+describe("places of errors in JSON", () => {
+  it.each(["{}", "[]", ' {"a": [1, -2.5e3, true, null, "\\u00e9\\n"], "b": {}} \n', "0", '"x"'])("%j is JSON", (text) => expect(jsonError(text)).toBeNull());
+  it.each([
+    ["", 1, 1, "it ends here: expected a value"], ["{broken", 1, 2, 'expected a name in "'], ['{\n "a": 1,\n}', 3, 1, 'expected a name in "'], ['{"a" 1}', 1, 6, "expected : after the name"],
+    ["[1 2]", 1, 4, "expected , or ]"], ["[1,]", 1, 4, "expected a value"], ['{"a": NaN}', 1, 7, "expected a value"], ['["x\ny"]', 1, 4, 'the text is not closed with "'],
+    ['"\\x"', 1, 2, "this escape is not known"], ["{} {}", 1, 4, "nothing may follow the value"], ["[".repeat(600), 1, 513, "it is nested too deeply"], ["01", 1, 2, "nothing may follow the value"],
+  ])("%j fails at %i:%i: %s", (text, line, column, what) => expect(jsonError(text)).toEqual({ line, column, what }));
+  it("agrees with the browser on what is JSON", () => {
+    for (const text of ["[1.]", "[.5]", "[+1]", "[1e]", '{"a":1,"a":2}', "tru", "[true]", '["\t"]', '["\\ud800"]', "\ufeff1", "[1]x", "-", "-0"]) {
+      let good = true;
+      try { JSON.parse(text); } catch { good = false; }
+      expect([text, jsonError(text) === null]).toEqual([text, good]);
+    }
+  });
+});
+
+describe("rows by range", () => {
+  it("ends with the last whole row, and goes on after it", () => {
+    const all = bytes('1,a\n2,"b\nc"\n3,ü\n');
+    const one = piece(all.subarray(0, 14), 100, ",", false);
+    expect([one.rows, one.to]).toEqual([[["1", "a"], ["2", "b\nc"]], 112]);
+    expect(piece(all.subarray(12), 112, ",", true).rows).toEqual([["3", "ü"]]);
+  });
+  it("takes the last row without a line end, and a row that is longer than the piece", () => {
+    expect(piece(bytes("1,2\n3,4"), 0, ",", true).rows).toEqual([["1", "2"], ["3", "4"]]);
+    expect(piece(bytes("aaaa,bbbb"), 0, ",", false)).toEqual({ from: 0, to: 9, rows: [["aaaa", "bbbb"]] });
+  });
+  it("ends after 2,000 rows", () => {
+    const one = piece(bytes("1,2\n".repeat(5000)), 0, ",", true);
+    expect([one.rows.length, one.to]).toEqual([2000, 8000]);
+  });
+  it("finds rows in the middle", () => expect([firstRow(bytes("xx\n1,2\n")), wholeRows(bytes('a\n"b\n'))]).toEqual([3, { rows: 1, bytes: 2 }]));
+});
+
+describe("sound and films", () => {
+  it.each([["a.mp3", "audio"], ["a.WAV", "audio"], ["a.mp4", "video"], ["a.webm", "video"]])("%s is %s", (path, kind) => expect(kindOf(path, bytes("\u0000"))).toBe(kind));
+});
+
+describe("an upload that goes on", () => {
+  const file = (path: string, size: number, at: number) => ({ path, file: { size, lastModified: at } as File });
+  it("leaves out what was put and has not changed since", () => {
+    const put = remembered([file("a", 1, 10), file("b", 2, 10), file("c", 3, 10)]);
+    expect(left([file("a", 1, 10), file("b", 2, 11), file("c", 4, 10), file("d", 1, 1)], put).map((one) => one.path)).toEqual(["b", "c", "d"]);
+  });
+});
