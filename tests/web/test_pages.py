@@ -18,6 +18,7 @@ PAGES = {
     "json": lambda w: "/data/default/labels/master/-/notes.json",
     "picture": lambda w: "/data/default/report/master/-/confusion.png",
     "diff": lambda w: "/diff/default/report/{1}/{0}".format(*w.commits("report")),
+    "rundiff": lambda w: "/diff/{1}/{0}".format(*w.commits("digits")),
     "why": lambda w: "/why/default/infer/master/-/b1/predictions.csv",
     "pipelines": lambda w: "/pipelines",
     "pipeline": lambda w: "/pipelines/default/street",
