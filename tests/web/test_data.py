@@ -57,7 +57,7 @@ def test_what_changed_between_two_runs_is_three_clicks_away(page, world):
     for at in ("aside >> text=digits", "main >> text=what changed", "main >> text=all repos"):
         page.do("click", at=at)
         page.do("settled")
-    wait_headline(page, "differ between these two runs: digits was pushed to")
+    wait_headline(page, "differ between these two runs, after a push to digits")
     newest, before = world.commits("digits")[:2]
     assert page.path == f"/diff/{before}/{newest}"
     assert {"digits", "train", "infer"} <= set(page.js("[...document.querySelectorAll('[data-row]')].map((one) => one.textContent)"))

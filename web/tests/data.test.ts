@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { countWords, diffSentence, runsSentence } from "../src/core/diffwords";
 import { jsonError } from "../src/core/jsonplace";
 import { diffLines, sideBySide } from "../src/core/linediff";
 import { kindOf } from "../src/core/preview";
@@ -36,6 +37,15 @@ describe("table diffs", () => {
     const diff = diffTables(table("a,b\nx,y\n"), table(`a,b\n${Array.from({ length: 3000 }, (_, i) => `${i},1\n`).join("")}`));
     expect([diff.rows.length, diff.added, diff.removed, diff.more]).toEqual([1000, 3000, 1, true]);
   });
+});
+
+describe("words of diffs", () => {
+  const counts = (added: number, changed: number, removed: number) => ({ added, changed, removed, bytes_before: 0, bytes_after: 0 });
+  it.each([[1, 0, 0, "1 file is new in photos."], [3120, 2, 1, "3,120 files are new, 2 changed, 1 is gone in photos."], [0, 1, 0, "1 file changed in photos."], [0, 0, 2, "2 files are gone in photos."], [0, 0, 0, "Nothing differs: same tree."]])(
+    "+%i ~%i −%i: %s", (added, changed, removed, text) => expect(diffSentence(counts(added, changed, removed), false, "photos", "")).toBe(text));
+  it("counts in short, and says where it stopped", () => expect([countWords(counts(1, 0, 2), false), countWords(counts(0, 0, 0), false), countWords(counts(1000000, 0, 0), true)]).toEqual(["+1 −2 files", "no file", "over 1,000,000 files"]));
+  it.each([[0, false, 4, [], "Nothing differs between the data of these two runs."], [1, false, 0, ["a"], "1 repo differs between these two runs, after a push to a."], [3, false, 1, [], "3 repos differ between these two runs; 1 is the same."], [100, true, 2, ["a", "b"], "Over 100 repos differ between these two runs, after pushes to 2 of them; 2 are the same."]])(
+    "%i repos", (changed, more, same, pushed, text) => expect(runsSentence(changed as number, more as boolean, same as number, pushed as string[])).toBe(text));
 });
 
 describe("side by side", () => {

@@ -36,10 +36,10 @@ export function diffSentence(counts: Counts, more: boolean, repo: string, folder
   return `${parts.join(", ")} in ${name(repo)}${where}.`;
 }
 
-// "Between 1a2b and 3c4d 3 repos changed; 2 are the same."
+// "3 repos differ between these two runs, after a push to photos; 2 are the same."
 export function runsSentence(changed: number, more: boolean, same: number, pushed: string[]): string {
   if (changed === 0) return "Nothing differs between the data of these two runs.";
   const repos = `${more ? "Over " : ""}${counted(changed, "repo")} ${changed === 1 && !more ? "differs" : "differ"} between these two runs`;
-  const first = pushed.length === 1 ? `: ${name(pushed[0]!)} was pushed to` : pushed.length > 1 ? `: ${number(pushed.length)} of them were pushed to` : "";
+  const first = pushed.length === 1 ? `, after a push to ${name(pushed[0]!)}` : pushed.length > 1 ? `, after pushes to ${number(pushed.length)} of them` : "";
   return `${repos}${first}${same ? `; ${number(same)} ${same === 1 ? "is" : "are"} the same` : ""}.`;
 }

@@ -72,7 +72,7 @@ function TableDiffView({ diff, whole }: { diff: TableDiff; whole: boolean }) {
   if (diff.rows.length === 0) return <p class="panel empty">{name(tableWords(diff, whole))}</p>;
   return (
     <>
-      <p class="small muted">{name(tableWords(diff, whole))}</p>
+      <p class="small muted rows-at">{name(tableWords(diff, whole))}</p>
       <div class="panel table-box" tabIndex={0} role="region" aria-label="Rows that differ">
         <table class="csv" aria-label="Rows that differ">
           <thead><tr><td class="n" />{diff.columns.map((column, i) => <th key={i} scope="col">{name(column)}{i === diff.key && <small>names the rows</small>}{diff.fresh.has(column) && <small>new column</small>}</th>)}</tr></thead>

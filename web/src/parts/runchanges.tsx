@@ -33,8 +33,8 @@ export function OtherRepos({ from, to, project, repo }: { from: string; to: stri
   const others = (loaded.data?.repos ?? []).filter((one) => one.project !== project || one.repo !== repo);
   if (others.length === 0) return null;
   return (
-    <Part id="others" title="The same two runs in other repos" right={<To place={{ page: "rundiff", from: loaded.data!.from, to: loaded.data!.to }}>all repos</To>}>
+    <div class="others"><Part id="others" title="The same two runs in other repos" right={<To place={{ page: "rundiff", from: loaded.data!.from, to: loaded.data!.to }}>all repos</To>}>
       <div class="panel"><RepoChangeRows repos={others} /></div>
-    </Part>
+    </Part></div>
   );
 }
