@@ -13,7 +13,7 @@
  *   workers start           exec, exec/{local, kubernetes}, kube/{client, watch, pod, pod_state, nodes}
  *   a worker computes       agent/{worker, connection, inputs, command, sandbox, runner, outputs}, net/agent_protocol
  *   results become a commit merge, storage/tree_edit, db/tx
- *   a person looks at it    graph, api/graph_view
+ *   a person looks at it    graph, provenance, api/graph_view
  *   files come back         storage/dataset/checkout
  *   old data goes           db/{retention, gc}, storage/dataset/gc
  *   damage is found         storage/dataset/{fsck, mirror}
