@@ -1,18 +1,24 @@
-/* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways.
+/* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways, what
+ * came from what.
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, writer}, failure, gpus, plan, text, storage/{base, store, tree}
+ * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, writer}, failure, gpus, plan, provenance, text, storage/{base, store, tree}
+ *          storage/{base, store, tree}
  * Threads: Storage pool; no database reader is held while trees are read.
  *
  * Inside:
  *   job_changes       counts the files that differ between two jobs of a stage
+ *   provenance_files  files that a file was made from, and files made from it
+ *   provenance_walk   commits that a commit was made from, and commits made from it
  *   routes_failures   failed datums of a job in groups
  *   routes_gpus       what the GPUs did in the last 24 hours
  *   routes_job_cause  why a job ran
  *   routes_needs      what needs attention
  *   routes_queue      what waits for resources
- *   routes_run_changes  what differs between the data of two runs */
+ *   routes_run_changes  what differs between the data of two runs
+ *   routes_provenance what came from what, as a graph
+ *   routes_queue      what waits for resources */
 
 /* answer_routes: routes that answer what people ask. */
 #pragma once

@@ -2,6 +2,8 @@
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/gpus/gpu_queue.h"
+#include "pipelined/plan/datum_identity.h"
+#include "pipelined/plan/enum_key.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/clock.h"
 
@@ -264,4 +266,26 @@ int pl_job_input_files(const json_t *leaf, struct pl_glob_set **ret, struct pl_e
     for (size_t i = 0; i < n; i++)
         patterns[i] = json_string_value(json_array_get(files, i));
     return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
+}
+
+void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struct pl_hash *ret)
+{
+    struct pl_cursor c = pl_cursor_of(key, len);
+    struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
+    struct pl_input in[PL_SPEC_LEAVES_MAX];
+    struct pl_enum_match match;
+    size_t n = 0;
+
+    for (; n < PL_SPEC_LEAVES_MAX && pl_enum_key_next(&c, &match); n++) {
+        const json_t *one = json_array_get(inputs, match.leaf);
+        const char *repo = pl_json_str(one, "repo");
+
+        in[n] = (struct pl_input){.kind = *repo ? PL_INPUT_LEAF : PL_INPUT_PARAMS,
+                                  .project = pl_json_str(one, "project"),
+                                  .repo = repo,
+                                  .branch = pl_json_str(one, "branch"),
+                                  .name = pl_json_str(one, "name")};
+        leaves[n] = (struct pl_datum_leaf){.input = &in[n], .path = match.path, .path_len = match.path_len};
+    }
+    pl_datum_id(leaves, n, ret);
 }

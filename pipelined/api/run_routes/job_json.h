@@ -56,3 +56,6 @@ const json_t *pl_job_input_leaf(const json_t *stage, size_t index);
 /* Compiles `files` of such an input; `*ret` NULL = all files. The caller destroys it. Errors of pl_glob_set_compile. */
 PL_MUST_CHECK
 int pl_job_input_files(const json_t *leaf, struct pl_glob_set **ret, struct pl_err *err);
+/* Computes a datum's id, as attempts store it, from its enumeration key (plan.h) and its job's `inputs`. If the key is a
+ * hash, the id does not belong to any datum. */
+void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struct pl_hash *ret);

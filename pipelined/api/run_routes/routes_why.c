@@ -3,8 +3,8 @@
 #include "pipelined/api/run_routes/job_images.h"
 #include "pipelined/api/run_routes/job_json.h"
 
-#include "pipelined/plan/datum_identity.h"
 #include "pipelined/plan/datum_table.h"
+#include "pipelined/plan/enum_key.h"
 #include "pipelined/text/glob.h"
 #include "pipelined/text/json_text.h"
 #include "storage/tree/tree_walk.h"
@@ -71,38 +71,6 @@ static int row_at(const struct place *at, const struct pl_hash *root, const void
         return r;
     r = pl_buf_add(out, item.entry.row, item.entry.size, err);
     return r < 0 ? r : 1;
-}
-
-/* One part of an enumeration key (plan.h): the path that the datum reads from one input. */
-struct match {
-    size_t leaf;      /* index of the input */
-    const char *path; /* the path, without a final slash; points into the key */
-    size_t path_len;
-    bool dir;
-};
-
-/* Reads the next part of an enumeration key (plan.h); a key has one part for each input of the datum. Returns
- * false at the end of the key. Also returns false for a key that was too long: the plan stores its hash
- * instead. */
-static bool next_match(struct pl_cursor *c, struct match *ret)
-{
-    const uint8_t *start, *end;
-
-    if (pl_cursor_left(c) < 3 || c->p[0] == 0xFF)
-        return false;
-    ret->leaf = (size_t)pl_cursor_u8(c) << 8;
-    ret->leaf |= pl_cursor_u8(c);
-    start = c->p;
-    end = memchr(start, 0, pl_cursor_left(c));
-    if (!end)
-        return false;
-    ret->path = (const char *)start;
-    ret->path_len = (size_t)(end - start);
-    ret->dir = ret->path_len == 0 || start[ret->path_len - 1] == '/';
-    if (ret->path_len && ret->dir)
-        ret->path_len--;
-    c->p = end + 1;
-    return ret->path_len <= PL_PATH_MAX_BYTES;
 }
 
 /* ---- inputs ---- */
@@ -265,30 +233,6 @@ static int find_maker(struct why *w, const struct place *at, struct maker *ret, 
     return ret->inputs && ret->spec && ret->git && ret->origin ? 1 : pl_err_nomem(err);
 }
 
-/* Computes the datum's id, as attempts store it, from the datum's enumeration key. If the key is a hash, the
- * computed id does not belong to any datum. */
-static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_hash *ret)
-{
-    struct pl_cursor c = pl_cursor_of(key->data, key->len);
-    struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
-    struct pl_input in[PL_SPEC_LEAVES_MAX];
-    struct match match;
-    size_t n = 0;
-
-    for (; n < PL_SPEC_LEAVES_MAX && next_match(&c, &match); n++) {
-        const json_t *one = json_array_get(inputs, match.leaf);
-        const char *repo = pl_json_str(one, "repo");
-
-        in[n] = (struct pl_input){.kind = *repo ? PL_INPUT_LEAF : PL_INPUT_PARAMS,
-                                  .project = pl_json_str(one, "project"),
-                                  .repo = repo,
-                                  .branch = pl_json_str(one, "branch"),
-                                  .name = pl_json_str(one, "name")};
-        leaves[n] = (struct pl_datum_leaf){.input = &in[n], .path = match.path, .path_len = match.path_len};
-    }
-    pl_datum_id(leaves, n, ret);
-}
-
 /* Adds the image that the datum ran in. `run` is the run that computed the datum; it may be earlier than the
  * run of the commit. */
 static int add_image(struct why *w, const struct place *at, const char *run, const struct pl_buf *key, json_t *out,
@@ -306,7 +250,7 @@ static int add_image(struct why *w, const struct place *at, const char *run, con
     if (r <= 0)
         return r;
     inputs = pl_col_json(&rows, 1);
-    datum_of(key, inputs, &datum);
+    pl_job_datum_id(key->data, key->len, inputs, &datum);
     r = pl_job_image_of(rd.conn, pl_col_int(&rows, 0), &datum, &image, err);
     if (r == 0 && image)
         json_object_set_new(out, "image_id", json_string(image));
@@ -320,10 +264,10 @@ static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf 
     struct pl_cursor c = pl_cursor_of(key->data, key->len);
     json_t *list = json_array(), *child;
     char path[PL_PATH_MAX_BYTES + 1];
-    struct match match;
+    struct pl_enum_match match;
 
     json_object_set_new(out, "inputs", list);
-    while (next_match(&c, &match)) {
+    while (pl_enum_key_next(&c, &match)) {
         int r;
 
         child = NULL;
