@@ -14,6 +14,7 @@
  *   routes_failures   failed datums of a job in groups
  *   routes_gpus       what the GPUs did in the last 24 hours
  *   routes_job_cause  why a job ran
+ *   routes_lineage    jobs as events of OpenLineage
  *   routes_needs      what needs attention
  *   routes_queue      what waits for resources
  *   routes_run_changes  what differs between the data of two runs
