@@ -22,28 +22,6 @@ class Clicks:
         return self
 
 
-def test_why_did_infer_run_again(page, world):
-    page.go("/runs")
-    click = Clicks(page)
-    page.go("/")
-    click("nav >> text=Runs")
-    click(f"a[href$='/runs/{world.commits('digits')[0]}']")
-    page.do("waitfor", js="/1 file.*train.*model.npz/.test([...document.querySelectorAll('tr')].find((row) => row.textContent.startsWith('infer'))?.textContent)")
-    assert click.n <= 3
-
-
-def test_which_files_and_code_made_this_prediction(page):
-    page.go("/")
-    click = Clicks(page)
-    click("a[aria-label*='repo infer']")
-    click("main >> text=b1")
-    click("main >> text=predictions.csv")
-    wait_headline(page, "180 rows, made by infer from b1.csv and model.npz")
-    shown = page.js("document.querySelector('.why').textContent")
-    assert "digits:/test/b1.csv" in shown and "train:/model.npz" in shown and "code " in shown and "git " in shown
-    assert click.n <= 3
-
-
 def test_what_did_the_gpu_do(page):
     page.go("/")
     click = Clicks(page)

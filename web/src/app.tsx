@@ -51,7 +51,7 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
     case "rundiff":
       return <RunDiff {...place} />;
     case "why":
-      return <Why project={place.project} repo={place.repo} ref_={place.ref} path={place.path} />;
+      return <Why project={place.project} repo={place.repo} ref_={place.ref} path={place.path} query={query} />;
     case "pipelines":
       return <Pipelines query={query} />;
     case "pipeline":

@@ -12,6 +12,7 @@ const PLACES: [string, Place][] = [
   ["/data/vision/photos/master/-/", { page: "files", project: "vision", repo: "photos", ref: "master", path: "" }],
   ["/data/vision/photos/master%5E2/-/a%20b/%23c%3Fd%2525.txt", { page: "files", project: "vision", repo: "photos", ref: "master^2", path: "a b/#c?d%25.txt" }],
   ["/diff/vision/photos/aa/bb", { page: "diff", project: "vision", repo: "photos", from: "aa", to: "bb" }],
+  ["/why/default/infer/master/-/", { page: "why", project: "default", repo: "infer", ref: "master", path: "" }],
   ["/why/default/infer/master/-/b1/predictions.csv", { page: "why", project: "default", repo: "infer", ref: "master", path: "b1/predictions.csv" }],
   ["/pipelines", { page: "pipelines" }],
   ["/pipelines/vision/street", { page: "pipeline", project: "vision", pipeline: "street" }],

@@ -49,7 +49,7 @@ export function placeOf(path: string): Place {
       if (n === 2) return { page: "rundiff", from: a, to: b };
       return n === 4 ? { page: "diff", project: a, repo: b, from: c, to: d } : { page: "nothing", path };
     case "why":
-      return d === "-" && n > 4 ? { page: "why", project: a, repo: b, ref: c, path: rest.slice(4).join("/") } : { page: "nothing", path };
+      return d === "-" ? { page: "why", project: a, repo: b, ref: c, path: rest.slice(4).join("/") } : { page: "nothing", path };
     case "pipelines":
       return n === 0 ? { page: "pipelines" } : n === 2 ? { page: "pipeline", project: a, pipeline: b } : { page: "nothing", path };
     case "gpus":
@@ -88,7 +88,7 @@ function plainPath(place: Place): string {
     case "rundiff":
       return join("diff", place.from, place.to);
     case "why":
-      return `${join("why", place.project, place.repo, place.ref)}/-/${escapePath(place.path)}`;
+      return `${join("why", place.project, place.repo, place.ref)}/-/${place.path ? escapePath(place.path) : ""}`;
     case "pipeline":
       return join("pipelines", place.project, place.pipeline);
     case "nothing":

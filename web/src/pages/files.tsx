@@ -80,6 +80,7 @@ function Acts({ where, commit, parent, children }: { where: Where; commit: strin
   return (
     <>
       {parent && <To class="btn" place={{ page: "diff", project, repo, from: parent, to: commit }} query={{ path: path ? `/${path}` : undefined }}><Icon of="compare" />Compare with before</To>}
+      <To class="btn" place={{ page: "why", project, repo, ref: commit, path }} query={{ dir: "all" }}><Icon of="git" />Provenance</To>
       {!commit.startsWith(ref_) && <CopyButton small={false} text={location.origin + href({ page: "files", project, repo, ref: commit, path })}>Copy permanent link</CopyButton>}
       {children}
     </>
