@@ -562,7 +562,7 @@ static void on_log(struct pl_http_request *req, void *arg)
         pl_engine_pool(arg, append_log, p);
 }
 
-/* Adds a metric line. A line that is already stored is ignored: the agent sent it again after it was killed
+/* Adds a metric line and tells of it; `value` NULL: only adds it. A line that is already stored is ignored: the agent sent it again after it was killed
  * or an answer was lost. */
 static int add_metric(struct pl_tx *tx, const struct piece *p, size_t i, const char *text, json_t *value, struct pl_err *err)
 {
@@ -574,7 +574,7 @@ static int add_metric(struct pl_tx *tx, const struct piece *p, size_t i, const c
                         (int64_t)p->first_metric + (int64_t)i, p->datum.b, (size_t)PL_HASH_BYTES, pl_tx_now_us(tx), text,
                         p->fence, p->first_line + (int64_t)i);
 
-    if (r <= 0)
+    if (r <= 0 || !value)
         return r;
     return pl_tx_event(tx, "metric",
                        json_pack("{s:s, s:s, s:s, s:s, s:O}", "run", p->job->run, "project", p->job->stage->project, "stage",
@@ -592,10 +592,10 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     {
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        bool good = json_is_object(value) && i < PL_AGENT_PROTOCOL_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
-        /* skip an invalid line, which is an error of the stage's command; the output of the datum contains
-         * the metrics file with all lines anyway */
-        int r = good ? add_metric(tx, p, i, text, value, err) : 0;
+        bool good = json_is_object(value) && strlen(text) <= METRIC_LINE_MAX;
+        /* of an invalid line, which is an error of the stage's command, only a null is kept, so that it can be counted; the
+         * output of the datum contains the metrics file with all lines anyway */
+        int r = i < PL_AGENT_PROTOCOL_LINES_MAX ? add_metric(tx, p, i, good ? text : "null", good ? value : NULL, err) : 0;
 
         json_decref(value);
         if (r < 0)

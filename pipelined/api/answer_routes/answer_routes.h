@@ -3,8 +3,9 @@
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, writer}, failure, gpus, plan, provenance, text, storage/{base, store, tree}
+ * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, writer}, failure, gpus, metrics, plan, provenance, text, storage/{base, store, tree}
  *          storage/{base, store, tree}
+/* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways, which result is best.
  * Threads: Storage pool; no database reader is held while trees are read.
  *
  * Inside:
@@ -15,6 +16,8 @@
  *   routes_gpus       what the GPUs did in the last 24 hours
  *   routes_job_cause  why a job ran
  *   routes_lineage    jobs as events of OpenLineage
+ *   metric_lines      reads the stored lines of metrics.jsonl
+ *   routes_metric_jobs  figures of jobs side by side, and curves
  *   routes_needs      what needs attention
  *   routes_queue      what waits for resources
  *   routes_run_changes  what differs between the data of two runs

@@ -570,9 +570,10 @@ static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **
               : pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), asked ? asked : "", &id, run,
                                 err);
     r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows,
-                             "SELECT id, datum, at_us, data FROM metric WHERE job = ? AND id > ? ORDER BY id LIMIT ?", "iii", id,
-                             after, (int64_t)page.limit);
+              : pl_sql_query(
+                    rd.conn, err, &rows,
+                    "SELECT id, datum, at_us, data FROM metric WHERE job = ? AND id > ? AND data <> 'null' ORDER BY id LIMIT ?",
+                    "iii", id, after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         struct pl_hash datum = pl_col_hash(&rows, 1);
 
