@@ -80,3 +80,22 @@ def test_a_curve_has_at_most_so_many_points_and_every_peak(project):
         with pytest.raises(HttpError) as refused:
             get(wrong)
         assert refused.value.status == 400 and says in str(refused.value)
+
+
+def test_stages_with_metrics_are_listed_with_the_last_line_of_their_newest_jobs(project):
+    stages = [sweep(0.5), sh("quiet", "echo >$PL_OUT/f"), sh("other", """echo '{"v": 1}' >$PL_OUT/metrics.jsonl; echo x >>$PL_OUT/metrics.jsonl""")]
+    project.repo("in").stages(*stages)
+    first = project.run("in", {"f": "1"})["id"]
+    second = project.run("in", {"f": "2"})["id"]
+    mine, after = [], ""
+    while True:  # two stages at a time
+        page = project.d.get("/metrics?limit=2" + (f"&after={after}" if after else ""))
+        mine += [s for s in page["stages"] if s["project"] == project.name]
+        if "next" not in page:
+            break
+        after = page["next"]
+    assert [(s["stage"], [j["run"] for j in s["jobs"]]) for s in mine] == [("other", [second, first]), ("train", [second, first])]
+    assert mine[0]["jobs"][0]["line"] == {"v": 1} and mine[1]["jobs"][0]["line"]["step"] == 5
+    with pytest.raises(HttpError) as refused:
+        project.d.get("/metrics?after=nothing")
+    assert refused.value.status == 400

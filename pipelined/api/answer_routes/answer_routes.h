@@ -18,6 +18,7 @@
  *   routes_lineage    jobs as events of OpenLineage
  *   metric_lines      reads the stored lines of metrics.jsonl
  *   routes_metric_jobs  figures of jobs side by side, and curves
+ *   routes_metric_stages  which stages have metrics
  *   routes_needs      what needs attention
  *   routes_queue      what waits for resources
  *   routes_run_changes  what differs between the data of two runs
