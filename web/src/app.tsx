@@ -25,6 +25,7 @@ const RunDiff = page(async () => (await import("./pages/rundiff")).RunDiffPage);
 const Why = page(async () => (await import("./pages/why")).WhyPage);
 const Pipelines = page(async () => (await import("./pages/pipelines")).Pipelines);
 const Pipeline = page(async () => (await import("./pages/pipeline")).PipelinePage);
+const Metrics = page(async () => (await import("./pages/metrics")).MetricsPage);
 const Gpus = page(async () => (await import("./pages/gpus")).GpusPage);
 
 function Page({ place, query }: { place: Place; query: URLSearchParams }) {
@@ -58,6 +59,8 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
       return <Pipeline {...place} query={query} />;
     case "gpus":
       return <Gpus />;
+    case "metrics":
+      return <Metrics {...place} query={query} />;
     case "nothing":
       return <NothingHere path={place.path} />;
   }

@@ -17,6 +17,8 @@ const PLACES: [string, Place][] = [
   ["/pipelines", { page: "pipelines" }],
   ["/pipelines/vision/street", { page: "pipeline", project: "vision", pipeline: "street" }],
   ["/gpus", { page: "gpus" }],
+  ["/metrics/-", { page: "metrics", project: "-", stage: "" }],
+  ["/metrics/vision/train-vit", { page: "metrics", project: "vision", stage: "train-vit" }],
 ];
 
 describe("places", () => {

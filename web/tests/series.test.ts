@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { seriesOf, thinned } from "../src/core/series";
+import { describe, expect, it, test } from "vitest";
+import { figuresOf, seriesOf, sparkPath, thinned, valuesOf } from "../src/core/series";
 
 const line = (line: unknown, datum = "a") => ({ datum, line });
 
@@ -10,5 +10,19 @@ describe("series of figures", () => {
   it("are thinned, the last point stays", () => {
     const points = thinned(Array.from({ length: 9999 }, (_, i) => i), 500);
     expect([points.length, points[0], points[499]]).toEqual([500, 0, 9998]);
+  });
+});
+
+describe("last results", () => {
+  test("figures of the validation come first, and what is no figure is left out", () => {
+    expect(figuresOf([{ step: 1, lr: 0.1, loss: 1, val_acc: 0.5, note: "x", progress: 1 }])).toEqual(["val_acc", "loss", "lr"]);
+    expect(figuresOf([{ step: 1 }, null, "text", { a: 1 }])).toEqual(["a"]);
+    expect(figuresOf([])).toEqual([]);
+  });
+
+  test("values come oldest first", () => {
+    expect(valuesOf([{ a: 3 }, { b: 1 }, { a: 1 }, { a: "2" }], "a")).toEqual([1, 3]);
+    expect(sparkPath([1, 3], 96, 24)).toBe("M2.0 22.0L94.0 2.0");
+    expect(sparkPath([5, 5, 5], 96, 24)).not.toContain("NaN");
   });
 });

@@ -176,6 +176,7 @@ static const struct pl_api_route routes[] = {
     PLACE("/pipelines"),
     PLACE("/pipelines/{path...}"),
     PLACE("/gpus"),
+    PLACE("/metrics/{path...}"),
     {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "Returns a file of the web page.",
      .reply = "text/html"},
     {"GET", "/login", .raw = login, .verb = PL_VERB_OPEN,

@@ -32,6 +32,7 @@ const PLACES: Record<string, Place> = {
   d: { page: "data" },
   p: { page: "pipelines" },
   g: { page: "gpus" },
+  m: { page: "metrics", project: "-", stage: "" },
 };
 
 // Keys of the page that is shown, by their letter.

@@ -16,6 +16,7 @@ export type Place =
   | { page: "pipelines" }
   | { page: "pipeline"; project: string; pipeline: string }
   | { page: "gpus" }
+  | { page: "metrics"; project: string; stage: string } // without a stage: the stages that have metrics
   | { page: "login" }
   | { page: "nothing"; path: string };
 
@@ -54,6 +55,8 @@ export function placeOf(path: string): Place {
       return n === 0 ? { page: "pipelines" } : n === 2 ? { page: "pipeline", project: a, pipeline: b } : { page: "nothing", path };
     case "gpus":
       return n === 0 ? { page: "gpus" } : { page: "nothing", path };
+    case "metrics":
+      return n === 2 || (n === 1 && a === "-") ? { page: "metrics", project: a, stage: b } : { page: "nothing", path };
     case "login":
       return { page: "login" };
     default:
@@ -91,6 +94,8 @@ function plainPath(place: Place): string {
       return `${join("why", place.project, place.repo, place.ref)}/-/${place.path ? escapePath(place.path) : ""}`;
     case "pipeline":
       return join("pipelines", place.project, place.pipeline);
+    case "metrics":
+      return place.stage ? join("metrics", place.project, place.stage) : "/metrics/-"; // "/metrics" is for a monitoring system
     case "nothing":
       return place.path;
     default:
@@ -143,6 +148,8 @@ export function titleOf(place: Place): string {
       return "Nothing here · pipelined";
     case "rundiff":
       return `Runs ${place.from.slice(0, 8)} and ${place.to.slice(0, 8)} · pipelined`;
+    case "metrics":
+      return `${place.stage ? `Metrics of ${place.stage}` : "Metrics"} · pipelined`;
     case "gpus":
       return "GPUs · pipelined";
     case "login":

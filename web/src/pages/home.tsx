@@ -16,6 +16,7 @@ import { announce, needs as needsCount } from "../parts/frame";
 import { Bar, datumPieces } from "../parts/bar";
 import { Graph, RunBars, StageList } from "../parts/graph";
 import { Icon } from "../parts/icons";
+import { LastResults } from "../parts/lastresults";
 import { Content, Head, Part } from "../parts/page";
 import { Age, Command, Id, Took, To } from "../parts/words";
 
@@ -228,7 +229,7 @@ export function Home({ query }: { query: URLSearchParams }) {
               {running.length > 0 && <Part id="run" title="Under way" right={<To place={{ page: "runs" }}>all runs</To>}><RunTable rows={running.slice(0, 6)} label="Under way" /></Part>}
               {ended.length > 0 && <Part id="ended" title="Ended last" {...(running.length ? {} : { right: <To place={{ page: "runs" }}>all runs</To> })}><RunTable rows={ended} label="Ended last" /></Part>}
             </div>
-            <aside aria-label="New data"><NewData repos={facts_.repos} /></aside>
+            <aside aria-label="Results and new data"><LastResults project={project} /><NewData repos={facts_.repos} /></aside>
           </div>
           <Pipelines data={facts_} rows={rows} asList={query.get("view") === "list"} project={project} />
         </>

@@ -6,6 +6,7 @@ import { counted, figure } from "../core/format";
 import { useLoad } from "../core/load";
 import { type Series, seriesOf } from "../core/series";
 import { Part } from "./page";
+import { To } from "./words";
 
 const LINES_MAX = 10_000;
 const SHOWN_MAX = 6;
@@ -40,5 +41,5 @@ export function Curves({ project, stage, run, live }: { project: string; stage: 
   (event) => event.type === "metric" && event.data["stage"] === stage && event.data["run"] === run);
   const series = seriesOf(loaded.data ?? []).slice(0, SHOWN_MAX);
   if (series.length === 0) return null;
-  return <Part id="curves" title={live ? "Figures so far" : "Figures"}><ul class="panel curves">{series.map((one) => <Curve key={one.key} series={one} live={live} />)}</ul></Part>;
+  return <Part id="curves" title={live ? "Figures so far" : "Figures"} right={<To place={{ page: "metrics", project, stage }}>compare with other runs</To>}><ul class="panel curves">{series.map((one) => <Curve key={one.key} series={one} live={live} />)}</ul></Part>;
 }

@@ -31,6 +31,7 @@ const PLACES: { text: string; place: Place; pages: Place["page"][] }[] = [
   { text: "Data", place: { page: "data" }, pages: ["data", "repo", "files", "diff", "why"] },
   { text: "Pipelines", place: { page: "pipelines" }, pages: ["pipelines", "pipeline"] },
   { text: "GPUs", place: { page: "gpus" }, pages: ["gpus"] },
+  { text: "Metrics", place: { page: "metrics", project: "-", stage: "" }, pages: ["metrics"] },
 ];
 
 function Brand() {
@@ -102,7 +103,7 @@ function Banner() {
 
 const KEYS: [string, string][] = [
   ["/", "find a run, a repo, a pipeline or a file"],
-  ["g then h r d p g", "home, runs, data, pipelines, GPUs"],
+  ["g then h r d p g m", "home, runs, data, pipelines, GPUs, metrics"],
   ["j k", "next and previous row"],
   ["Enter", "open what has the focus"],
   ["Esc", "close"],
