@@ -33,7 +33,7 @@ def test_each_combination_is_a_result_with_its_parameters_and_its_best(project):
     project.repo("in").stages(sweep(0.5, 0.1))
     run = project.run("in", {"f": "1"})
     page = jobs(project)
-    assert page["metrics"] == ["loss", "acc"] and page["differ"] == ["lr"] and "next" not in page
+    assert page["metrics"] == ["loss", "acc"] and page["lower"] == ["loss"] and page["differ"] == ["lr"] and "next" not in page
     by_lr = {r["params"]["lr"]: r for r in page["results"]}
     assert {lr: r["params"] for lr, r in by_lr.items()} == {lr: {"lr": lr, "k": 7, "DEPTH": "3"} for lr in (0.5, 0.1)}
     assert {r["run"] for r in page["results"]} == {run["id"]} and {r["state"] for r in page["results"]} == {"success"}

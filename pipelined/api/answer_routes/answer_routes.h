@@ -3,7 +3,7 @@
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, writer}, failure, gpus, metrics, plan, provenance, text, storage/{base, store, tree}
+ * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, stage_log, writer}, failure, gpus, metrics, plan, provenance, text, storage/{base, store, tree}
  *          storage/{base, store, tree}
 /* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways, which result is best.
  * Threads: Storage pool; no database reader is held while trees are read.
@@ -17,6 +17,7 @@
  *   routes_job_cause  why a job ran
  *   routes_lineage    jobs as events of OpenLineage
  *   metric_lines      reads the stored lines of metrics.jsonl
+ *   routes_log_view   any lines of a log, and a search in it
  *   routes_metric_jobs  figures of jobs side by side, and curves
  *   routes_metric_stages  which stages have metrics
  *   routes_needs      what needs attention

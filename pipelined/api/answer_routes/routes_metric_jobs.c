@@ -267,8 +267,19 @@ static int find_jobs(struct pl_api *a, const struct pl_http_request *req, const 
 
 /* ---- what the results have in common, and the best ---- */
 
-/* Lists the names of all figures, in the order in which they come. */
-static int add_names(const json_t *results, json_t *names, struct pl_err *err)
+/* True if less is better, as far as the name tells: losses and errors. */
+static bool less_is_better(const char *metric)
+{
+    static const char *const parts[] = {"loss", "err", "rmse", "mae", "mse", "perplexity", "ppl", "wer", "cer", "nll", "latency"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
+        if (strcasestr(metric, parts[i]))
+            return true;
+    return false;
+}
+
+/* Lists the names of all figures, in the order in which they come, and those of which less is better. */
+static int add_names(const json_t *results, json_t *names, json_t *lower, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *seen = json_object();
     const json_t *result, *figure;
@@ -281,7 +292,8 @@ static int add_names(const json_t *results, json_t *names, struct pl_err *err)
             const char *name = json_string_value(json_object_get(figure, "name"));
 
             if (name && !json_object_get(seen, name) &&
-                (json_object_set_new(seen, name, json_true()) < 0 || json_array_append_new(names, json_string(name)) < 0))
+                (json_object_set_new(seen, name, json_true()) < 0 || json_array_append_new(names, json_string(name)) < 0 ||
+                 (less_is_better(name) && json_array_append_new(lower, json_string(name)) < 0)))
                 return pl_err_nomem(err);
         }
     }
@@ -337,17 +349,6 @@ static json_t *best_json(const json_t *results, const char *metric, bool max)
                 : json_null();
 }
 
-/* True if less is better, as far as the name tells: losses and errors. */
-static bool less_is_better(const char *metric)
-{
-    static const char *const parts[] = {"loss", "err", "rmse", "mae", "mse", "perplexity", "ppl", "wer", "cer", "nll", "latency"};
-
-    for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
-        if (strcasestr(metric, parts[i]))
-            return true;
-    return false;
-}
-
 /* ---- routes ---- */
 
 /* Reads `goal`; without it the name of the metric decides. */
@@ -365,7 +366,7 @@ static int describe(const struct pl_http_request *req, json_t *out, struct pl_er
 {
     const json_t *results = json_object_get(out, "results");
     json_t *names = json_object_get(out, "metrics");
-    int r = add_names(results, names, err);
+    int r = add_names(results, names, json_object_get(out, "lower"), err);
     const char *wanted = pl_http_query(req, "metric"), *metric;
     bool max = false;
 
@@ -383,7 +384,7 @@ static int describe(const struct pl_http_request *req, json_t *out, struct pl_er
 static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(jobs_finish) struct jobs jobs = {0};
-    _cleanup_(json_decrefp) json_t *out = json_pack("{s:[], s:[], s:[]}", "metrics", "differ", "results");
+    _cleanup_(json_decrefp) json_t *out = json_pack("{s:[], s:[], s:[], s:[]}", "metrics", "lower", "differ", "results");
     size_t lines = PL_METRIC_LINES_MAX, i = 0;
     struct pl_api_page page;
     int r = out ? pl_api_page_read(req, &page, err) : pl_err_nomem(err);
@@ -500,7 +501,8 @@ static const struct pl_api_route routes[] = {
          "Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, "
          "with its parameters and the last, least and largest value of each figure. `differ` names the parameters that are "
          "not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, "
-         "by default what the metric's name suggests. Lines that are no JSON object are counted in `broken`. `cut`: only the "
+         "by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object "
+         "are counted in `broken`. `cut`: only the "
          "newest lines of the job were read.",
      .query = "run metric goal after limit:integer",
      .reply = "MetricJobs"},
@@ -517,8 +519,8 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"MetricJobs",
-     "metrics:string[] differ:string[] metric:string goal:string results:MetricResult[] best:MetricBest? next:string?"},
+    {"MetricJobs", "metrics:string[] lower:string[] differ:string[] metric:string goal:string results:MetricResult[] "
+                   "best:MetricBest? next:string?"},
     {"MetricResult", "run:string state:string as:string output:string version:integer created_us:integer started_us:integer? "
                      "finished_us:integer? gpu_ms:integer datum:string paths:string params:object lines:integer broken:integer "
                      "cut:boolean more_datums:boolean figures:MetricFigure[]"},

@@ -3,6 +3,7 @@
 #include "pipelined/db/stage_log/stage_log.h"
 
 #include "pipelined/db/stage_log/log_segment.h"
+#include "pipelined/db/stage_log/stage_log_internal.h"
 #include "storage/pack/pack_builder.h"
 #include "storage/system/io.h"
 #include "storage/system/lock_order.h"
@@ -240,6 +241,28 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
     return (int)PL_MIN(n, 0);
 }
 
+struct pl_db_reading pl_stage_log_reading(struct pl_stage_logs *l)
+{
+    return pl_db_read(l->db);
+}
+
+int pl_stage_log_load(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
+                      size_t *ret_head, struct pl_err *err)
+{
+    int r = load_sealed(l, project, job, segment, ret, err);
+
+    if (r == 0) {
+        r = load_file(l, job, segment, 0, ret, ret_head, err);
+        if (r != PL_ENOTFOUND)
+            return r;
+        r = load_sealed(l, project, job, segment, ret, err); /* it may have been sealed meanwhile */
+        if (r == 0)
+            return PL_ENOTFOUND;
+    }
+    *ret_head = pl_log_segment_head_bytes(ret->data, ret->len);
+    return r;
+}
+
 /* ---- the open segment ---- */
 
 /* Records the frames of the last sealed segment, because after a restart a worker may send a piece again that
@@ -422,14 +445,16 @@ struct sealing {
     int64_t job;
     uint64_t segment, raw;
     struct pl_hash blob;
+    char *entries; /* counts of its text (log_view.h) */
 };
 
 static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct sealing *s = arg;
-    int r = pl_sql_exec(pl_tx_conn(tx), err,
-                        "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us) VALUES (?, ?, '', ?, ?, ?)",
-                        "iihii", s->job, (int64_t)s->segment, &s->blob, (int64_t)s->raw, pl_tx_now_us(tx));
+    int r = pl_sql_exec(
+        pl_tx_conn(tx), err,
+        "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us, entries) VALUES (?, ?, '', ?, ?, ?, ?)", "iihiis",
+        s->job, (int64_t)s->segment, &s->blob, (int64_t)s->raw, pl_tx_now_us(tx), s->entries);
 
     return r < 0 ? r : 0;
 }
@@ -470,8 +495,10 @@ static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o
     r = pl_io_read_file(path, &bytes, err);
     if (r < 0)
         return r;
-    r = put_blob(l, project, &bytes, &hold, &s.blob, err);
+    r = pl_stage_log_entries(&bytes, &s.entries, err);
+    r = r < 0 ? r : put_blob(l, project, &bytes, &hold, &s.blob, err);
     r = r < 0 ? r : pl_db_run(l->db, PL_TX_UNLOGGED, seal_tx, &s, err);
+    free(s.entries);
     if (r < 0)
         return r;
     unlink(path);

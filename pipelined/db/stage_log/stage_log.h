@@ -5,7 +5,13 @@
  * Uses:    db/writer, storage/{base, pack, store, system}
  * Threads: Any thread; seals packs on the pool.
  *
+ * Headers for other rooms:
+ *   log_view     any lines of a log, and a search in it
+ *   log_lines    lines as log_view returns them
+ *   log_search   what to search for
+ *
  * Inside:
+ *   stage_log_internal  what the files of this room share
  *   log_segment  the bytes of a segment, and how far each datum's output has come in it
  *
  * Pieces arrive with the datum, the attempt, the fence of the lease, and their offset in what was printed under that

@@ -1,0 +1,406 @@
+/* Finds the segments that hold what is wanted by the counts in their rows, and feeds their text to log_lines or
+ * log_search. */
+#include "pipelined/db/stage_log/log_view.h"
+
+#include "pipelined/db/stage_log/log_segment.h"
+#include "pipelined/db/stage_log/stage_log_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define DATUM_KEY 16 /* hex digits of a datum in `entries` */
+
+/* ---- counts of one segment ---- */
+
+/* Text that one filter leaves of a segment. */
+struct count {
+    uint64_t bytes, breaks;
+    bool ended; /* the last byte is a line break */
+};
+
+static void count_text(struct count *c, const struct pl_log_frame *f)
+{
+    if (f->len == 0)
+        return;
+    c->bytes += f->len;
+    c->breaks += pl_log_lines_count(f->bytes, f->len);
+    c->ended = f->bytes[f->len - 1] == '\n';
+}
+
+/* Counts the text of a segment, altogether and by datum: `of` has struct count by the datum's hex digits. */
+static int count_segment(const struct pl_buf *segment, struct count *all, struct pl_map *of, struct pl_err *err)
+{
+    const size_t head = pl_log_segment_head_bytes(segment->data, segment->len);
+    char hex[PL_HASH_HEX + 1];
+    struct pl_log_frame f;
+    struct pl_cursor c;
+
+    if (head == 0)
+        return 0;
+    c = pl_cursor_of(segment->data + PL_LOG_SEGMENT_MAGIC_BYTES, segment->len - PL_LOG_SEGMENT_MAGIC_BYTES);
+    while (pl_log_frame_next(&c, head, &f)) {
+        struct count *one;
+
+        count_text(all, &f);
+        if (f.len == 0)
+            continue;
+        pl_hash_hex(&f.datum, hex);
+        one = pl_map_get(of, hex, DATUM_KEY);
+        if (!one) {
+            one = calloc(1, sizeof *one);
+            if (!one || pl_map_put(of, hex, DATUM_KEY, one, NULL, err) < 0) {
+                free(one);
+                return pl_err_nomem(err);
+            }
+        }
+        count_text(one, &f);
+    }
+    return 0;
+}
+
+static int write_count(struct pl_buf *out, const struct count *c, struct pl_err *err)
+{
+    return pl_buf_addf(out, err, "[%" PRIu64 ",%" PRIu64 ",%d]", c->bytes, c->breaks, c->ended);
+}
+
+int pl_stage_log_entries(const struct pl_buf *segment, char **ret, struct pl_err *err)
+{
+    struct pl_buf out = {0};
+    struct pl_map of = {0};
+    struct count all = {0};
+    const struct pl_map_slot *slot;
+    int r = count_segment(segment, &all, &of, err);
+
+    r = r < 0 ? r : pl_buf_add_str(&out, "{\"all\":", err);
+    r = r < 0 ? r : write_count(&out, &all, err);
+    if (r == 0 && of.len <= PL_LOG_DATUMS_MAX) {
+        const char *before = ",\"of\":{";
+
+        r = of.len == 0 ? pl_buf_add_str(&out, before, err) : 0;
+        for (size_t i = 0; r == 0 && (slot = pl_map_next(&of, &i)); before = ",") {
+            r = pl_buf_addf(&out, err, "%s\"%.*s\":", before, DATUM_KEY, (const char *)slot->key);
+            r = r < 0 ? r : write_count(&out, slot->value, err);
+        }
+        r = r < 0 ? r : pl_buf_add_str(&out, "}", err);
+    }
+    r = r < 0 ? r : pl_buf_add_str(&out, "}", err);
+    if (r == 0 && !(*ret = pl_buf_take_str(&out)))
+        r = pl_err_nomem(err);
+    pl_buf_finish(&out);
+    pl_map_finish(&of, free);
+    return r;
+}
+
+/* ---- the index of a log ---- */
+
+/* A segment, and what comes before it. */
+struct segment {
+    struct count own;
+    uint64_t bytes, breaks; /* before it */
+    bool known;
+};
+
+/* A log through a filter. */
+struct view {
+    struct pl_stage_logs *l;
+    const char *project;
+    int64_t job;
+    struct pl_log_filter filter;
+    struct segment *list;
+    size_t n, room;
+    struct count all;     /* of all segments */
+    struct pl_buf loaded; /* the text of segment `loaded_at` that the filter leaves over */
+    size_t loaded_at;     /* SIZE_MAX = none */
+};
+
+static void view_finish(struct view *v)
+{
+    free(v->list);
+    pl_buf_finish(&v->loaded);
+}
+
+/* Loads the text of a segment that the filter leaves over. PL_ENOTFOUND: there is no such segment. */
+static int load_text(struct view *v, size_t at, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    struct pl_log_frame f;
+    struct pl_cursor c;
+    size_t head = 0;
+    int r;
+
+    if (v->loaded_at == at)
+        return 0;
+    v->loaded_at = SIZE_MAX;
+    pl_buf_clear(&v->loaded);
+    r = pl_stage_log_load(v->l, v->project, v->job, at, &bytes, &head, err);
+    if (r < 0)
+        return r;
+    c = pl_cursor_of(bytes.data, bytes.len);
+    if (head == 0 || !pl_cursor_bytes(&c, PL_LOG_SEGMENT_MAGIC_BYTES)) {
+        v->loaded_at = at;
+        return 0;
+    }
+    for (r = 0; r == 0 && pl_log_frame_next(&c, head, &f);)
+        if (!v->filter.datum || (pl_hash_eq(v->filter.datum, &f.datum) && (!v->filter.attempt || v->filter.attempt == f.attempt)))
+            r = pl_buf_add(&v->loaded, f.bytes, f.len, err);
+    v->loaded_at = r < 0 ? SIZE_MAX : at;
+    return r;
+}
+
+static int count_loaded(struct view *v, size_t at, struct count *ret, struct pl_err *err)
+{
+    int r = load_text(v, at, err);
+
+    if (r < 0)
+        return r;
+    *ret = (struct count){.bytes = v->loaded.len, .breaks = pl_log_lines_count(v->loaded.data, v->loaded.len)};
+    ret->ended = v->loaded.len > 0 && v->loaded.data[v->loaded.len - 1] == '\n';
+    return 0;
+}
+
+static int add_segment(struct view *v, const struct count *own, bool known, struct pl_err *err)
+{
+    if (v->n == v->room) {
+        const size_t room = v->room ? 2 * v->room : 64;
+        struct segment *list = realloc(v->list, room * sizeof *list);
+
+        if (!list)
+            return pl_err_nomem(err);
+        v->list = list;
+        v->room = room;
+    }
+    v->list[v->n++] = (struct segment){.own = *own, .known = known};
+    return 0;
+}
+
+/* Reads the rows of the sealed segments. Column 1 is NULL where nothing is known. */
+static int read_rows(struct view *v, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_stage_log_reading(v->l);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char path[64] = "$.all", hex[PL_HASH_HEX + 1];
+    int r;
+
+    if (v->filter.datum)
+        snprintf(path, sizeof path, "$.of.\"%.*s\"", DATUM_KEY, pl_hash_hex(v->filter.datum, hex));
+    r = pl_sql_query(rd.conn, err, &rows,
+                     "SELECT iif(length(blob) > 0, 0, 1), json_extract(entries, ?2 || '[0]'), json_extract(entries, ?2 || '[1]'),"
+                     " json_extract(entries, ?2 || '[2]'), json_type(entries, ?3) IS NOT NULL FROM log_segment WHERE job = ?1"
+                     " ORDER BY id",
+                     "iss", v->job, path, v->filter.datum ? "$.of" : "$.all");
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        struct count own = {.bytes = (uint64_t)pl_col_int(&rows, 1),
+                            .breaks = (uint64_t)pl_col_int(&rows, 2),
+                            .ended = pl_col_int(&rows, 3)};
+        /* a segment without content is empty, and so is one in which the datum has no text; of one attempt only that is known */
+        const bool known = pl_col_int(&rows, 0) || (pl_col_int(&rows, 4) && (!v->filter.attempt || own.bytes == 0));
+
+        r = add_segment(v, &own, known, err);
+    }
+    return r < 0 ? r : 0;
+}
+
+/* Reads or counts all segments, and sums them up. */
+static int view_open(struct view *v, struct pl_err *err)
+{
+    static const struct count none;
+    int r = read_rows(v, err);
+
+    v->loaded_at = SIZE_MAX;
+    if (r == 0)
+        r = add_segment(v, &none, false, err); /* the open one */
+    for (size_t i = 0; r == 0 && i < v->n; i++) {
+        struct segment *s = &v->list[i];
+
+        if (!s->known)
+            r = count_loaded(v, i, &s->own, err);
+        if (r == PL_ENOTFOUND && i == v->n - 1)
+            r = 0; /* nothing was written since the last one was sealed */
+        s->bytes = v->all.bytes;
+        s->breaks = v->all.breaks;
+        v->all.bytes += s->own.bytes;
+        v->all.breaks += s->own.breaks;
+        if (s->own.bytes > 0)
+            v->all.ended = s->own.ended;
+    }
+    return r;
+}
+
+/* The last segment in which line `line` may begin: the line break before it is there, or further in front. */
+static size_t segment_of(const struct view *v, uint64_t line)
+{
+    size_t low = 0, high = v->n; /* low is good, high is not */
+
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (v->list[middle].breaks + 1 < line)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- lines ---- */
+
+/* Finds the line of a byte of the text. */
+static int line_of_byte(struct view *v, uint64_t byte, uint64_t *ret, struct pl_err *err)
+{
+    size_t i = v->n - 1;
+    int r;
+
+    while (i > 0 && v->list[i].bytes > byte)
+        i--;
+    *ret = v->list[i].breaks + 1;
+    if (v->list[i].own.bytes == 0)
+        return 0;
+    r = load_text(v, i, err);
+    if (r == 0)
+        *ret += pl_log_lines_count(v->loaded.data, PL_MIN((size_t)(byte - v->list[i].bytes), v->loaded.len));
+    return r;
+}
+
+static int read_lines(struct view *v, struct pl_log_lines *lines, struct pl_err *err)
+{
+    size_t i = segment_of(v, lines->first);
+    int r = 1;
+
+    lines->number = v->list[i].breaks + 1;
+    for (; r > 0 && i < v->n; i++) {
+        if (v->list[i].own.bytes == 0)
+            continue;
+        if (pl_log_lines_skips(lines) && v->list[i].own.breaks == 0 && lines->in_line) {
+            lines->list[lines->n - 1].bytes += v->list[i].own.bytes;
+            continue;
+        }
+        r = load_text(v, i, err);
+        /* not more than was counted: a log that grows meanwhile would have more lines than its total says */
+        r = r < 0 ? r : pl_log_lines_feed(lines, v->loaded.data, PL_MIN(v->loaded.len, (size_t)v->list[i].own.bytes), err);
+    }
+    return PL_MIN(r, 0);
+}
+
+int pl_stage_logs_lines(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_log_filter *filter,
+                        const struct pl_log_range *range, struct pl_log_lines *ret, struct pl_log_total *ret_total,
+                        struct pl_err *err)
+{
+    _cleanup_(view_finish) struct view v = {.l = l, .project = project, .job = job, .filter = *filter};
+    int r = view_open(&v, err);
+
+    *ret = (struct pl_log_lines){.first = range->first, .most = range->most, .max_bytes = range->max_bytes, .number = 1};
+    if (r < 0)
+        return r;
+    *ret_total = (struct pl_log_total){v.all.bytes, v.all.breaks + (v.all.bytes > 0 && !v.all.ended)};
+    if (range->tail)
+        ret->first = ret_total->lines > range->most ? ret_total->lines - range->most + 1 : 1;
+    else if (range->first == 0)
+        r = line_of_byte(&v, range->byte, &ret->first, err);
+    ret->first = PL_MAX(ret->first, (uint64_t)1);
+    return r < 0 || ret->first > ret_total->lines ? r : read_lines(&v, ret, err);
+}
+
+/* ---- search ---- */
+
+static int search_on(struct view *v, const struct pl_log_search *search, uint64_t from, struct pl_log_found *ret,
+                     struct pl_err *err)
+{
+    size_t i = segment_of(v, from), used;
+    struct pl_log_search_state state = {.line = v->list[i].breaks + 1};
+    uint64_t looked = 0;
+    int r = 0;
+
+    for (; r == 0 && i < v->n; i++) {
+        if (v->list[i].own.bytes == 0)
+            continue;
+        if (looked >= PL_LOG_SEARCH_BUDGET && state.line > from) {
+            ret->next = state.line;
+            return 0;
+        }
+        r = load_text(v, i, err);
+        if (r == 0 && pl_log_search_feed(search, &state, from, v->loaded.data, v->loaded.len, &used)) {
+            ret->line = state.line;
+            return 0;
+        }
+        looked += v->loaded.len;
+    }
+    if (r == 0 && pl_log_search_end(&state, from))
+        ret->line = state.line;
+    return r;
+}
+
+/* Returns the last match of the loaded segment and the text `after` it in a line below `from`; 0: none. */
+static uint64_t last_match(const struct view *v, const struct pl_log_search *search, uint64_t line, uint64_t from,
+                           const struct pl_buf *after)
+{
+    const struct pl_buf *parts[] = {&v->loaded, after};
+    struct pl_log_search_state state = {.line = line};
+    uint64_t last = 0;
+
+    for (size_t p = 0; p < PL_ARRAY_SIZE(parts); p++) {
+        for (size_t at = 0, used; at < parts[p]->len; at += used) {
+            if (!pl_log_search_feed(search, &state, 1, parts[p]->data + at, parts[p]->len - at, &used))
+                break;
+            if (state.line >= from)
+                return last;
+            last = state.line;
+        }
+    }
+    return pl_log_search_end(&state, 1) && state.line < from ? state.line : last;
+}
+
+/* Puts the first bytes of the loaded segment in front of `after`, which keeps as many as the longest text has. */
+static int keep_start(const struct view *v, struct pl_buf *after, struct pl_err *err)
+{
+    uint8_t old[PL_LOG_SEARCH_BYTES];
+    const size_t n = PL_MIN(after->len, sizeof old), own = PL_MIN(v->loaded.len, sizeof old);
+    int r;
+
+    if (n > 0)
+        memcpy(old, after->data, n);
+    pl_buf_clear(after);
+    r = pl_buf_add(after, v->loaded.data, own, err);
+    return r < 0 ? r : pl_buf_add(after, old, PL_MIN(n, sizeof old - own), err);
+}
+
+static int search_back(struct view *v, const struct pl_log_search *search, uint64_t from, struct pl_log_found *ret,
+                       struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf after = {0}; /* a match may end in the next segments */
+    size_t i = segment_of(v, from);
+    const uint64_t begun = v->list[i].breaks;
+    uint64_t looked = 0;
+    int r = 0;
+
+    for (;; i--) {
+        const struct segment *s = &v->list[i];
+
+        if (looked >= PL_LOG_SEARCH_BUDGET && s->breaks < begun) {
+            ret->next = s->breaks + s->own.breaks + 2; /* the line that goes on behind this segment is not done yet */
+            return 0;
+        }
+        r = s->own.bytes > 0 ? load_text(v, i, err) : 0;
+        if (r < 0)
+            return r;
+        if (s->own.bytes > 0) {
+            ret->line = last_match(v, search, s->breaks + 1, from, &after);
+            r = ret->line ? 0 : keep_start(v, &after, err);
+            looked += v->loaded.len;
+        }
+        if (r < 0 || ret->line || i == 0)
+            return r;
+    }
+}
+
+int pl_stage_logs_search(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_log_filter *filter,
+                         const struct pl_log_search *search, uint64_t from, bool back, struct pl_log_found *ret,
+                         struct pl_err *err)
+{
+    _cleanup_(view_finish) struct view v = {.l = l, .project = project, .job = job, .filter = *filter};
+    int r = view_open(&v, err);
+
+    *ret = (struct pl_log_found){0};
+    if (r < 0 || (back && from <= 1))
+        return r;
+    return back ? search_back(&v, search, from, ret, err) : search_on(&v, search, PL_MAX(from, (uint64_t)1), ret, err);
+}
