@@ -104,7 +104,7 @@ function Compared({ project, stage, query, first, all, more }: { project: string
   const results = resultsOf(all);
   const metrics = metricsOf(results);
   const metric = query.get("metric") ?? first.metric;
-  const goal: Goal = (query.get("goal") ?? first.goal) === "min" ? "min" : "max";
+  const goal: Goal = (query.get("goal") ?? (first.lower.includes(metric) ? "min" : "max")) === "min" ? "min" : "max";
   const q = query.get("q") ?? "";
   const ranking = ranked(matching(results, q), metric, goal);
   const chosen = chosenOf(ranking, query.get("runs") ?? "");
