@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { MetricResult } from "../src/api/schema";
-import { apart, chosenOf, csvOf, headlineOf, linePath, matching, parametersOf, ranked, resultsOf, scaleOf, scatterOf, styleOf, ticks, valueText } from "../src/core/results";
+import { apart, chosenOf, csvOf, headlineOf, labelOf, linePath, matching, parametersOf, ranked, resultsOf, scaleOf, scatterOf, styleOf, tickText, ticks, valueText } from "../src/core/results";
 
 function result(run: string, params: Record<string, unknown>, loss: number[] = [], more: Partial<MetricResult> = {}): MetricResult {
   const point = (i: number) => ({ step: i, value: loss[i]! });
@@ -74,6 +74,13 @@ describe("drawing", () => {
   test.each([
     [0, 1, [0, 0.5, 1]], [0.62, 0.89, [0.7, 0.8]], [1, 30, [10, 20, 30]], [-3, 5, [-2, 0, 2, 4]], [2, 2, [2]], [0, 1e-9, [0, 5e-10, 1e-9]], [1e15, 3e15, [1e15, 1.5e15, 2e15, 2.5e15, 3e15]],
   ])("ticks from %f to %f", (low, high, want) => expect(ticks(low, high)).toEqual(want));
+
+  test.each([[0.8, "0.8"], [1000, "1,000"], [2.5e-7, "2.5e-7"], [0, "0"], [2e6, "2e6"], [-0.25, "-0.25"]])("tick %f", (value, want) => expect(tickText(value)).toBe(want));
+
+  test("a label has the digits that tell results apart", () => {
+    expect(labelOf(SWEEP[0]!)).toBe("aaaa00");
+    expect(labelOf({ ...SWEEP[0]!, key: "aaaa0000.12345678" })).toBe("123456");
+  });
 
   test("a scale of one value, or of none, has room", () => {
     expect(scaleOf([5], 0, 100).at(5)).toBe(50);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { EventParser } from "../src/api/sse";
 import { diffLines, folded } from "../src/core/linediff";
-import { LogLines, isBad, nextLine } from "../src/core/log";
+import { isBad } from "../src/core/log";
 import { isBinary, kindOf, prettyJson } from "../src/core/preview";
 import { describe as column, parseTable } from "../src/core/table";
 import { windowOf } from "../src/parts/rows";
@@ -47,27 +47,7 @@ describe("line diffs", () => {
 });
 
 describe("logs", () => {
-  it("joins pieces, and shows the line that is not ended", () => {
-    const log = new LogLines();
-    log.push("on");
-    log.push("e\ntwo\nthr");
-    expect(log.shown).toEqual(["one", "two", "thr"]);
-  });
-  it("keeps the newest lines and counts the others", () => {
-    const log = new LogLines(100);
-    for (let i = 0; i < 300; i++) log.push(`${i}\n`);
-    expect(log.lines.length).toBeLessThanOrEqual(110);
-    expect(log.dropped + log.lines.length).toBe(300);
-    expect(log.lines[log.lines.length - 1]).toBe("299");
-  });
-  it("finds the next line, around the end", () => {
-    const lines = ["ok", "Error: a", "ok", "error b"];
-    expect(nextLine(lines, -1, 1, isBad)).toBe(1);
-    expect(nextLine(lines, 1, 1, isBad)).toBe(3);
-    expect(nextLine(lines, 3, 1, isBad)).toBe(1);
-    expect(nextLine(lines, 1, -1, isBad)).toBe(3);
-    expect(nextLine(["fine"], -1, 1, isBad)).toBe(-1);
-  });
+  it.each([["ok", false], ["Error: a", true], ["error b", true], ["ValueError: c", true], ["terror, mirrors, errors", false], ["IOException", true], ["", false]])("%s", (line, bad) => expect(isBad(line)).toBe(bad));
 });
 
 describe("event streams", () => {

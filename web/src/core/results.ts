@@ -84,6 +84,16 @@ export function ticks(low: number, high: number, count = 4): number[] {
   return out;
 }
 
+// "0.8", "1,000", "2.5e-7"
+export function tickText(value: number): string {
+  const size = Math.abs(value);
+  if (value !== 0 && (size >= 1e6 || size < 1e-4)) return value.toExponential().replace("e+", "e");
+  return Number.isInteger(value) ? figure(value) : String(value);
+}
+
+// The few digits that tell a result from the others on a chart.
+export const labelOf = (result: Result): string => (result.key.split(".")[1] ?? result.key).slice(0, 6);
+
 export interface Scale {
   low: number;
   high: number;

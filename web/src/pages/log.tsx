@@ -1,164 +1,249 @@
-// What a stage printed: followed while it runs, searched, with the next error by one key. Only the lines near the view are drawn.
+// What a stage printed: it opens at the end, whatever its size; only the lines near the view are loaded and drawn. Followed while it
+// runs, searched by the daemon, with the next error by one key, and a link for each line.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { address, get, request } from "../api/client";
+import { address, get } from "../api/client";
+import type { Attempt, Job, LogLine } from "../api/schema";
+import { type Piece, pieces, plain } from "../core/ansi";
 import { middle, name } from "../core/foreign";
 import { counted, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
 import { pageKeys } from "../core/keys";
 import { useLoad } from "../core/load";
-import { LogLines, isBad, nextLine } from "../core/log";
+import { isBad } from "../core/log";
+import { LINE_PX, PAGE, drawnOf, forget, lineOfHash, missing, scrollFor, topLine } from "../core/logview";
 import { isOver, jobState } from "../core/states";
 import { Icon, StateWord } from "../parts/icons";
 import { Crumbs, ErrorNote, Head, Skeleton } from "../parts/page";
 import { Id, To } from "../parts/words";
 import { Gone } from "./gone";
 
-const LINE = 20;
-const AROUND = 200;
-const REDRAW_MS = 250;
+const KEPT_LINES = 20_000;
+const LOOK_AGAIN_MS = 1000; // of a log that grows
 
-// Reads the log into `log`, calling `changed` at most four times a second.
-async function read(url: string, log: LogLines, stop: AbortSignal, changed: () => void): Promise<void> {
-  const response = await request(url, { signal: stop });
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let last = 0;
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    log.push(value);
-    if (Date.now() - last > REDRAW_MS) {
-      last = Date.now();
-      changed();
-    } else setTimeout(changed, REDRAW_MS);
-  }
-  changed();
-}
-
-interface Following {
-  log: LogLines;
+interface Log {
+  lines: Map<number, LogLine>;
+  total: number;
+  bytes: number;
+  final: boolean;
   error: Error | null;
-  ended: boolean;
+  opened: boolean;
 }
 
-function useLog(url: string): Following {
+interface Which {
+  project: string;
+  stage: string;
+  run: string;
+  filter: { datum?: string; attempt?: number };
+}
+
+// The log with the lines that were loaded, its last lines first; looked at again while it grows.
+function useLog({ project, stage, run, filter }: Which): { log: Log; want: (from: number, to: number) => void } {
   const [, redraw] = useState(0);
-  const [state, setState] = useState<Following>({ log: new LogLines(), error: null, ended: false });
+  const log = useRef<Log>({ lines: new Map(), total: 0, bytes: 0, final: false, error: null, opened: false });
+  const asking = useRef(false);
+  const path = { project, stage, run };
+  const load = async (query: { line?: number; limit?: number; tail?: boolean }, signal?: AbortSignal) => {
+    const into = log.current;
+    const got = await get("/api/v1/jobs/{project}/{stage}/{run}/log", { path, query: { ...query, ...filter }, signal });
+    for (const line of got.lines) into.lines.set(line.line, line);
+    Object.assign(into, { total: got.total, bytes: got.bytes, final: got.final, error: null, opened: true });
+    redraw((n) => n + 1);
+    return got.lines.length;
+  };
+  const want = (from: number, to: number) => {
+    const next = missing(log.current.lines, from, Math.min(to, log.current.total), log.current.total);
+    if (!next || asking.current) return;
+    asking.current = true;
+    load(next).catch((error: unknown) => (log.current.error = error instanceof Error ? error : new Error(String(error)))).finally(() => {
+      asking.current = false;
+      forget(log.current.lines, from, to, KEPT_LINES);
+      redraw((n) => n + 1); // what is seen by now may be missing still
+    });
+  };
   useEffect(() => {
     const stop = new AbortController();
-    const log = new LogLines();
-    let frame = 0;
-    const changed = () => (frame ||= requestAnimationFrame(() => ((frame = 0), redraw((n) => n + 1))));
-    setState({ log, error: null, ended: false });
-    read(url, log, stop.signal, changed).then(
-      () => setState({ log, error: null, ended: true }),
-      (error: unknown) => stop.signal.aborted || setState({ log, error: error instanceof Error ? error : new Error(String(error)), ended: true }),
-    );
+    let timer: ReturnType<typeof setTimeout>;
+    log.current = { lines: new Map(), total: 0, bytes: 0, final: false, error: null, opened: false };
+    const look = async () => {
+      try {
+        await load({ tail: true, limit: PAGE }, stop.signal);
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        log.current.error = error instanceof Error ? error : new Error(String(error));
+        redraw((n) => n + 1);
+      }
+      if (!log.current.final && !stop.signal.aborted) timer = setTimeout(look, LOOK_AGAIN_MS);
+    };
+    void look();
     return () => {
       stop.abort();
-      cancelAnimationFrame(frame);
+      clearTimeout(timer);
     };
-  }, [url]);
-  return state;
+  }, [project, stage, run, filter.datum, filter.attempt]);
+  return { log: log.current, want };
 }
 
-function Marked({ line, q }: { line: string; q: string }) {
-  if (!q) return <>{line || " "}</>;
+function Marked({ piece, q }: { piece: Piece; q: string }) {
   const parts: (string | preact.JSX.Element)[] = [];
-  const low = line.toLowerCase();
+  const low = piece.text.toLowerCase();
   let at = 0;
-  for (let hit = low.indexOf(q); hit >= 0; hit = low.indexOf(q, at)) {
-    parts.push(line.slice(at, hit), <mark>{line.slice(hit, hit + q.length)}</mark>);
+  for (let hit = q ? low.indexOf(q) : -1; hit >= 0; hit = low.indexOf(q, at)) {
+    parts.push(piece.text.slice(at, hit), <mark>{piece.text.slice(hit, hit + q.length)}</mark>);
     at = hit + q.length;
   }
-  parts.push(line.slice(at) || (parts.length ? "" : " "));
-  return <>{parts}</>;
+  parts.push(piece.text.slice(at));
+  return piece.class ? <span class={piece.class}>{parts}</span> : <>{parts}</>;
 }
 
-interface ViewProps {
-  lines: string[];
-  first: number; // number of the first line
-  q: string;
-  wrap: boolean;
-  following: boolean;
-  at: number; // the line that is looked for; -1: none
-  unfollow: () => void;
-}
-
-function View({ lines, first, q, wrap, following, at, unfollow }: ViewProps) {
-  const box = useRef<HTMLDivElement>(null);
-  const [top, setTop] = useState(0);
-  const height = box.current?.clientHeight ?? 600;
-  const from = Math.max(0, Math.floor(top / LINE) - AROUND);
-  const to = Math.min(lines.length, Math.ceil((top + height) / LINE) + AROUND);
-  useLayoutEffect(() => {
-    if (following && box.current) box.current.scrollTop = box.current.scrollHeight;
-  });
-  useEffect(() => {
-    if (at >= 0 && box.current) box.current.scrollTop = Math.max(0, at * LINE - height / 2);
-  }, [at]);
-  const scrolled = () => {
-    const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    setTop(scrollTop);
-    if (following && scrollHeight - scrollTop - clientHeight > LINE * 3) unfollow();
-  };
+function Line({ n, line, q, at }: { n: number; line: LogLine | undefined; q: string; at: number }) {
+  const text = line ? line.text : "";
   return (
-    <div ref={box} class={`panel log tall ${wrap ? "wrap" : ""}`} tabIndex={0} role="region" aria-label="Log" onScroll={scrolled}>
-      <div style={{ height: `${from * LINE}px` }} aria-hidden="true" class="room" />
-      {lines.slice(from, to).map((line, i) => {
-        const n = from + i;
-        return <div key={n} class={n === at ? "sel" : isBad(line) ? "bad-line" : ""}><span class="n" aria-hidden="true">{first + n}</span><Marked line={line} q={q} /></div>;
-      })}
-      <div style={{ height: `${(lines.length - to) * LINE}px` }} aria-hidden="true" class="room" />
+    <div id={`L${n}`} class={n === at ? "sel" : isBad(text) ? "bad-line" : ""}>
+      <a class="n" href={`#L${n}`} tabIndex={-1} aria-label={`line ${n}`} data-n={n} />
+      {line ? pieces(text).map((piece, i) => <Marked key={i} piece={piece} q={q} />) : <span class="faint">…</span>}
+      {line?.cut && <span class="faint"> … {size(line.bytes)} in this line</span>}{text ? "" : " "}
     </div>
   );
 }
 
-export function LogPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
-  const datum = query.get("datum") ?? "";
-  const q = (query.get("q") ?? "").toLowerCase();
-  const job = useLoad(`logjob ${project}/${stage}/${run}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}", { path: { project, stage, run }, signal }),
-    (event) => event.type === "job" && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
-  const where = { project, stage };
-  const { log, error, ended } = useLog(address("/api/v1/logs/{project}/{stage}", where, { run, datum, follow: true }));
-  const lines = log.shown;
-  const [at, setAt] = useState(-1);
-  const [following, setFollowing] = useState(query.get("follow") !== "0");
+interface ViewProps {
+  log: Log;
+  want: (from: number, to: number) => void;
+  q: string;
+  wrap: boolean;
+  following: boolean;
+  at: number; // the line that is looked for; 0: none
+  jump: number; // grows with each jump
+  unfollow: () => void;
+}
+
+function View({ log, want, q, wrap, following, at, jump, unfollow }: ViewProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const view = box.current?.clientHeight || 600;
+  const drawn = drawnOf(top, log.total, view);
+  const go = (line: number) => {
+    box.current!.scrollTop = scrollFor(line, log.total, view);
+    setTop(box.current!.scrollTop);
+  };
+  useEffect(() => want(drawn.from, drawn.to));
+  useLayoutEffect(() => {
+    if (following && at === 0 && box.current) {
+      box.current.scrollTop = box.current.scrollHeight;
+      setTop(box.current.scrollTop);
+    }
+  });
+  useLayoutEffect(() => {
+    if (at > 0 && box.current) go(Math.max(0, at - 1 - view / LINE_PX / 2));
+  }, [at, jump, log.opened]);
+  const scrolled = () => {
+    const { scrollTop, scrollHeight, clientHeight } = box.current!;
+    setTop(scrollTop);
+    if (following && scrollHeight - scrollTop - clientHeight > LINE_PX * 3) unfollow();
+  };
+  const keys = (event: KeyboardEvent) => {
+    const rows = view / LINE_PX - 1;
+    const line = topLine(top, log.total, view);
+    const to = { ArrowDown: line + 1, ArrowUp: line - 1, PageDown: line + rows, PageUp: line - rows, Home: 0, End: log.total }[event.key];
+    if (to === undefined || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    if (event.key !== "End") unfollow();
+    go(Math.max(0, Math.min(to, log.total)));
+  };
+  const rows = [];
+  for (let n = drawn.from; n <= drawn.to; n++) rows.push(<Line key={n} n={n} line={log.lines.get(n)} q={q} at={at} />);
+  return (
+    <div ref={box} class={`panel log tall ${wrap ? "wrap" : ""}`} tabIndex={0} role="region" aria-label="Log" onScroll={scrolled} onKeyDown={keys}>
+      <div style={{ height: `${drawn.above}px` }} aria-hidden="true" class="room" />
+      {rows}
+      <div style={{ height: `${drawn.below}px` }} aria-hidden="true" class="room" />
+    </div>
+  );
+}
+
+function attemptsOf(attempts: Attempt[] | undefined): number[] {
+  return [...new Set((attempts ?? []).map((one) => one.attempt))].sort((a, b) => a - b);
+}
+
+function Shown({ job, query }: { job: Job; query: URLSearchParams }) {
+  const { project, stage, run } = job;
+  const [datum, attempt, typed] = [query.get("datum") ?? "", Number(query.get("attempt") ?? 0), query.get("q") ?? ""];
+  const path = { project, stage, run };
+  const filter = { ...(datum ? { datum } : {}), ...(datum && attempt ? { attempt } : {}) };
+  const { log, want } = useLog({ project, stage, run, filter });
+  const kept = useLoad(`attempts ${run} ${stage} ${datum}`, async (signal) => (datum ? (await get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path: { ...path, datum }, signal })).attempts : []));
+  const [{ at, jump }, setAt] = useState({ at: lineOfHash(location.hash), jump: 0 });
+  const [following, setFollowing] = useState(query.get("follow") !== "0" && !lineOfHash(location.hash));
   const [wrap, setWrap] = useState(false);
-  const find = (step: 1 | -1, fits: (line: string) => boolean) => {
-    const next = lines.length ? nextLine(lines, at < 0 ? (step > 0 ? -1 : 0) : at, step, fits) : -1;
-    if (next >= 0) {
-      setFollowing(false);
-      setAt(next);
+  const [said, say] = useState("");
+  const search = useRef<AbortController | null>(null);
+  const show = (line: number) => {
+    setFollowing(false);
+    setAt((before) => ({ at: line, jump: before.jump + 1 }));
+    history.replaceState(history.state, "", `${location.pathname}${location.search}#L${line}`);
+  };
+  useEffect(() => {
+    const named = () => lineOfHash(location.hash) && show(lineOfHash(location.hash));
+    addEventListener("hashchange", named);
+    return () => removeEventListener("hashchange", named);
+  }, []);
+  const find = async (back: boolean, what: { q: string } | { errors: true }) => {
+    if ("q" in what && !what.q) return;
+    search.current?.abort();
+    const stop = (search.current = new AbortController());
+    say("looking …");
+    let from: number | null | undefined = back ? at || log.total + 1 : at ? at + 1 : 1;
+    try {
+      while (from) {
+        const found: { line?: number | null; next?: number | null } = await get("/api/v1/jobs/{project}/{stage}/{run}/log/search", { path, query: { ...what, from, ...(back ? { back: true } : {}), ...filter }, signal: stop.signal });
+        if (found.line) {
+          show(found.line);
+          say(`line ${number(found.line)}`);
+          return;
+        }
+        from = found.next;
+        if (from) say(`looking, line ${number(from)} …`);
+      }
+      say(back ? "none above" : at ? "none below" : "none");
+    } catch (error) {
+      if (!stop.signal.aborted) say(error instanceof Error ? error.message : String(error));
     }
   };
-  const hits = q ? lines.reduce((sum, line) => sum + (line.toLowerCase().includes(q) ? 1 : 0), 0) : 0;
-  const errors = lines.reduce((sum, line) => sum + (isBad(line) ? 1 : 0), 0);
-  const has = (line: string) => q !== "" && line.toLowerCase().includes(q);
-  useEffect(() => pageKeys({ n: () => find(1, has), p: () => find(-1, has), e: () => find(1, isBad), f: () => { setAt(-1); setFollowing(true); } }));
-  if (!job.data) return job.error ? <Gone error={job.error} retry={job.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
-  const over = isOver(job.data.state);
-  const newest = [...lines].reverse().find((line) => line.trim()) ?? "";
+  useEffect(() => pageKeys({
+    n: () => void find(false, { q: typed }), p: () => void find(true, { q: typed }), e: () => void find(false, { errors: true }), E: () => void find(true, { errors: true }),
+    f: () => { setAt({ at: 0, jump: 0 }); setFollowing(true); },
+  }));
+  const over = isOver(job.state);
+  let newest = "";
+  for (let n = log.total; n > log.total - 20 && !newest; n--) newest = plain(log.lines.get(n)?.text ?? "").trim();
+  const attempts = attemptsOf(kept.data);
   return (
     <>
-      <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <span>{name(job.data.pipeline)}</span>, <Id of={job.data.run} place={{ page: "run", run: job.data.run }} />,
-        <To place={{ page: "job", project, stage, run: job.data.run }}>{name(stage)}</To>, <span>log</span>]}</Crumbs>
-      <Head title={newest ? `${name(stage)} ${over ? "ended with" : "prints"}: ${middle(newest.trim(), 120)}` : ended || over ? "It printed nothing." : `${name(stage)} has printed nothing yet.`}
-        lead={[<StateWord of={jobState(job.data)} />, <>run <Id of={job.data.run} place={{ page: "run", run: job.data.run }} /></>, `${size(log.bytes)}, ${counted(lines.length + log.dropped, "line")}`, datum ? <>datum <span class="id">{short(datum)}</span></> : null]}
-        acts={<a class="btn" download={`${stage}-${short(job.data.run)}.log`} href={address("/api/v1/logs/{project}/{stage}", where, { run: job.data.run, datum })}><Icon of="down" />Download</a>} />
-      {error && <ErrorNote error={error} />}
+      <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <span>{name(job.pipeline)}</span>, <Id of={run} place={{ page: "run", run }} />, <To place={{ page: "job", project, stage, run }}>{name(stage)}</To>, <span>log</span>]}</Crumbs>
+      <Head title={newest ? `${name(stage)} ${over ? "ended with" : "prints"}: ${middle(newest, 120)}` : !log.opened ? `Log of ${name(stage)}` : over ? "It printed nothing." : `${name(stage)} has printed nothing yet.`}
+        lead={[<StateWord of={jobState(job)} />, <>run <Id of={run} place={{ page: "run", run }} /></>, log.opened ? `${size(log.bytes)}, ${counted(log.total, "line")}` : null, datum ? <>datum <span class="id">{short(datum)}</span></> : null]}
+        acts={<a class="btn" download={`${stage}-${short(run)}.log`} href={address("/api/v1/logs/{project}/{stage}", { project, stage }, { run, datum })}><Icon of="down" />Download</a>} />
+      {log.error && <ErrorNote error={log.error} />}
       <div class="filters" role="group" aria-label="Log">
-        {datum && <button type="button" class="chip" onClick={() => setQuery({ datum: undefined })}>all datums</button>}
-        <span class="search"><Icon of="find" /><input type="search" aria-label="Search in the log" placeholder="search" value={query.get("q") ?? ""} onInput={(event) => setQuery({ q: event.currentTarget.value })}
-          onKeyDown={(event) => { if (event.key === "Enter") find(event.shiftKey ? -1 : 1, has); }} />
-          {q && <span class="faint nowrap">{counted(hits, "line")}</span>}</span>
-        {q && <><button type="button" class="btn small" onClick={() => find(1, has)}>Next <kbd aria-hidden="true">n</kbd></button><button type="button" class="btn small" onClick={() => find(-1, has)}>Before <kbd aria-hidden="true">p</kbd></button></>}
-        {errors > 0 && <button type="button" class="btn small" onClick={() => find(1, isBad)}>Next error <kbd aria-hidden="true">e</kbd></button>}
+        {datum && <button type="button" class="chip" onClick={() => setQuery({ datum: undefined, attempt: undefined })}>all datums</button>}
+        {attempts.length > 1 && <select aria-label="Attempt" value={attempt || ""} onChange={(event) => setQuery({ attempt: event.currentTarget.value || undefined })}><option value="">all attempts</option>{attempts.map((one) => <option key={one} value={one}>attempt {one}</option>)}</select>}
+        <span class="search"><Icon of="find" /><input type="search" aria-label="Search in the log" placeholder="search" value={typed} maxLength={200} onInput={(event) => setQuery({ q: event.currentTarget.value })}
+          onKeyDown={(event) => { if (event.key === "Enter") void find(event.shiftKey, { q: event.currentTarget.value }); }} /></span>
+        {typed && <><button type="button" class="btn small" onClick={() => void find(false, { q: typed })}>Next <kbd aria-hidden="true">n</kbd></button><button type="button" class="btn small" onClick={() => void find(true, { q: typed })}>Before <kbd aria-hidden="true">p</kbd></button></>}
+        <button type="button" class="btn small" onClick={() => void find(false, { errors: true })}>Next error <kbd aria-hidden="true">e</kbd></button>
         <button type="button" class="btn small" aria-pressed={wrap} onClick={() => setWrap(!wrap)}>Wrap</button>
-        {!over && <button type="button" class={`btn small fresh ${following ? "on" : ""}`} aria-pressed={following} onClick={() => setFollowing(!following)}><Icon of="down" />{following ? "Following" : "Follow"} <kbd aria-hidden="true">f</kbd></button>}
+        <button type="button" class={`btn small fresh ${following ? "on" : ""}`} aria-pressed={following} onClick={() => { setAt({ at: 0, jump: 0 }); setFollowing(!following); }}><Icon of="down" />{over ? "End" : following ? "Following" : "Follow"} <kbd aria-hidden="true">f</kbd></button>
+        <span class="faint nowrap" role="status">{said}</span>
       </div>
-      {lines.length > 0 && <View lines={lines} first={log.dropped + 1} q={q} wrap={wrap} following={following && !over} at={at} unfollow={() => setFollowing(false)} />}
-      {log.dropped > 0 && <p class="small faint after">{number(log.dropped)} lines above are not kept here: download the log to see them.</p>}
-      <p class="small faint after">A progress bar that rewrites its line keeps only its last state.</p>
+      {log.total > 0 && <View log={log} want={want} q={typed.toLowerCase()} wrap={wrap} following={following} at={at} jump={jump} unfollow={() => setFollowing(false)} />}
+      <p class="small faint after">A progress bar that rewrites its line keeps only its last state. The number of a line is a link to it.</p>
     </>
   );
+}
+
+export function LogPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
+  const job = useLoad(`logjob ${project}/${stage}/${run}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}", { path: { project, stage, run }, signal }),
+    (event) => event.type === "job" && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
+  if (!job.data) return job.error ? <Gone error={job.error} retry={job.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
+  return <Shown job={job.data} query={query} />;
 }

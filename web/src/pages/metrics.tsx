@@ -71,12 +71,12 @@ function Table({ project, stage, results, drawn, styles, metric, goal, parameter
           const point = bestPoint(one, metric, goal);
           const job = { state: one.state, datums: { total: 0, reused: 0, done: 0, failed: 0 }, reason: "" };
           return (
-            <tr key={one.key} class={drawn.has(one.key) ? "sel-line" : ""}>
-              <td class="nowrap"><input type="checkbox" aria-label={`draw ${one.key}`} checked={drawn.has(one.key)} onChange={(event) => choose(one.key, event.currentTarget.checked)} /></td>
+            <tr key={one.key} data-drawn={drawn.has(one.key)}>
+              <td class="nowrap"><label class="check"><input type="checkbox" aria-label={`draw ${one.key}`} checked={drawn.has(one.key)} onChange={(event) => choose(one.key, event.currentTarget.checked)} /></label></td>
               <td class="nowrap">{drawn.has(one.key) && <Sample style={styles.get(one.key) ?? 0} best={i === 0} />} <To class="main" row place={{ page: "job", project, stage, run: one.run }} query={{ datum: one.datum.slice(0, 12) }}><span class="mono">{one.key}</span></To>
                 {one.state === "success" ? null : <> <StateWord of={jobState(job as never)} /></>}</td>
               {parameters.map((key) => <td key={key} class="num" title={valueText(paramsOf(one)[key])}>{valueText(paramsOf(one)[key]).slice(0, 40)}</td>)}
-              <td class="num">{point ? <b>{figure(point.value)}</b> : "–"} <span class="faint delta">{point && best ? (i === 0 ? "best" : `${point.value >= best.value ? "+" : "−"}${figure(Math.abs(point.value - best.value))}`) : ""}</span></td>
+              <td class="num">{point ? <b>{figure(point.value)}</b> : "–"} <span class="faint delta">{point && best ? (i === 0 ? "best" : point.value === best.value ? "the same" : `${point.value >= best.value ? "+" : "−"}${figure(Math.abs(point.value - best.value))}`) : ""}</span></td>
               <td class="num p2">{point ? figure(point.step) : "–"}</td>
               {others.map((key) => <td key={key} class="num p3">{(({ last }) => (last ? figure(last.value) : "–"))(one.figures.find((candidate) => candidate.name === key) ?? { last: undefined })}</td>)}
               <td class="num p3">{number(one.lines)}</td>

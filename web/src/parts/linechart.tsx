@@ -2,9 +2,10 @@
 // style beside each colour. Loaded with the page of metrics only.
 import { middle, name } from "../core/foreign";
 import { figure } from "../core/format";
-import { type Result, type Spot, apart, linePath, scaleOf, styleOf, ticks } from "../core/results";
+import { type Result, type Spot, apart, labelOf, linePath, scaleOf, styleOf, tickText, ticks } from "../core/results";
 
 const [W, H, LEFT, RIGHT, TOP, FLOOR] = [496, 236, 56, 76, 12, 28];
+const NARROW = 304; // the plot over a parameter
 
 export interface Line {
   result: Result;
@@ -17,10 +18,10 @@ export interface Line {
 function Axes({ x, y, right, xLabels }: { x: ReturnType<typeof scaleOf>; y: ReturnType<typeof scaleOf>; right: number; xLabels?: string[] }) {
   return (
     <>
-      {ticks(y.low, y.high).map((at) => <g key={`y${at}`}><path class="grid" d={`M${LEFT} ${y.at(at).toFixed(1)}H${right}`} /><text x={LEFT - 8} y={y.at(at) + 4} text-anchor="end">{figure(at)}</text></g>)}
+      {ticks(y.low, y.high).map((at) => <g key={`y${at}`}><path class="grid" d={`M${LEFT} ${y.at(at).toFixed(1)}H${right}`} /><text x={LEFT - 8} y={y.at(at) + 4} text-anchor="end">{tickText(at)}</text></g>)}
       {xLabels
         ? xLabels.map((label, i) => <text key={`x${i}`} x={x.at(i)} y={H - 8} text-anchor="middle"><title>{label}</title>{middle(label, Math.max(4, Math.floor(34 / xLabels.length)))}</text>)
-        : ticks(x.low, x.high, 5).map((at) => <text key={`x${at}`} x={x.at(at)} y={H - 8} text-anchor="middle">{figure(at)}</text>)}
+        : ticks(x.low, x.high, 5).map((at) => <text key={`x${at}`} x={x.at(at)} y={H - 8} text-anchor="middle">{tickText(at)}</text>)}
     </>
   );
 }
@@ -50,7 +51,7 @@ export function LineChart({ metric, lines }: { metric: string; lines: Line[] }) 
           {drawn.map((line, i) => (
             <g key={line.result.key}>
               {(line.result.live || line.values.length === 1) && <circle class={`f${styleOf(line.style).colour}`} cx={ends[i]!.x} cy={ends[i]!.y} r="3.5" />}
-              <text class={line.best ? "val" : ""} x={W - RIGHT + 8} y={places[i]! + 4}>{line.result.key.slice(0, 8)}{line.result.live ? " •" : ""}<title>{line.result.key}{line.result.live ? ", live" : ""}</title></text>
+              <text class={line.best ? "val" : ""} x={W - RIGHT + 8} y={places[i]! + 4}>{labelOf(line.result)}{line.result.live ? " •" : ""}<title>{line.result.key}{line.result.live ? ", live" : ""}</title></text>
             </g>
           ))}
         </svg>
@@ -60,19 +61,19 @@ export function LineChart({ metric, lines }: { metric: string; lines: Line[] }) 
 }
 
 export function Scatter({ metric, parameter, spots, categories, styleOfKey, best }: { metric: string; parameter: string; spots: Spot[]; categories: string[]; styleOfKey: (key: string) => number; best: string }) {
-  const x = scaleOf(categories.length ? [-0.5, categories.length - 0.5] : spots.map((spot) => spot.x), LEFT, W - 24, categories.length ? 0 : 0.05);
+  const x = scaleOf(categories.length ? [-0.5, categories.length - 0.5] : spots.map((spot) => spot.x), LEFT, NARROW - 24, categories.length ? 0 : 0.05);
   const y = scaleOf(spots.map((spot) => spot.y), H - FLOOR, TOP, 0.08);
   return (
     <figure class="panel pad">
       <figcaption><b>best {name(metric)}</b> <span class="faint">by {name(parameter)}</span></figcaption>
-      <svg class="ch" viewBox={`0 0 ${W} ${H}`} role="img" aria-label={`Best ${name(metric)} by ${name(parameter)} of ${spots.length} results; the table below has the values`}>
-        <Axes x={x} y={y} right={W - 24} {...(categories.length ? { xLabels: categories } : {})} />
+      <svg class="ch" viewBox={`0 0 ${NARROW} ${H}`} role="img" aria-label={`Best ${name(metric)} by ${name(parameter)} of ${spots.length} results; the table below has the values`}>
+        <Axes x={x} y={y} right={NARROW - 24} {...(categories.length ? { xLabels: categories } : {})} />
         {spots.map((spot) => {
           const [cx, cy, first] = [x.at(spot.x), y.at(spot.y), spot.result.key === best];
           return (
             <g key={spot.result.key}>
               <circle class={`f${styleOf(styleOfKey(spot.result.key)).colour}`} cx={cx} cy={cy} r={first ? 6 : 4}><title>{spot.result.key}: {figure(spot.y)}</title></circle>
-              {(first || spots.length <= 12) && <text class={first ? "val" : ""} x={cx > W - 90 ? cx - 9 : cx + 9} y={cy + 4} text-anchor={cx > W - 90 ? "end" : "start"}>{first ? "best " : ""}{spot.result.key.slice(0, 4)}</text>}
+              {(first || spots.length <= 12) && <text class={first ? "val" : ""} x={cx > NARROW - 90 ? cx - 9 : cx + 9} y={cy + 4} text-anchor={cx > NARROW - 90 ? "end" : "start"}>{first ? "best " : ""}{labelOf(spot.result)}</text>}
             </g>
           );
         })}
