@@ -862,6 +862,118 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{project}/{stage}/{run}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns lines of what the stage printed in the job: from number `line` on (1 is the first), from the line with byte `byte` on, or with `tail` the last ones; at most `limit` (200, at most 2,000) and about 1 MiB. `bytes` and `total` are those of the whole log, or of what the `datum`, an id or a prefix, printed, in one `attempt` if that is given. A line that is rewritten by a carriage return has its last state; `cut`: only its first 16 KiB are here; `open`: it goes on. */
+        get: {
+            parameters: {
+                query?: {
+                    attempt?: number;
+                    byte?: number;
+                    datum?: string;
+                    limit?: number;
+                    line?: number;
+                    tail?: boolean;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    run: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["LogLines"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{project}/{stage}/{run}/log/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finds the first line of number `from` or above with the text `q`, in either case of its letters, or with `errors` one with a word such as error or Traceback; with `back` the last such line below `from`. If it looked through about 32 MiB without finding one, `next` is the `from` to go on with. */
+        get: {
+            parameters: {
+                query?: {
+                    attempt?: number;
+                    back?: boolean;
+                    datum?: string;
+                    errors?: boolean;
+                    from?: number;
+                    q?: string;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    run: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["LogFound"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{project}/{stage}/{run}/spec": {
         parameters: {
             query?: never;
@@ -1284,6 +1396,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the stages that wrote metrics.jsonl lately, each with the last line of at most 12 of its newest 60 jobs, newest first. `limit` counts the stages that are looked at, at most 200. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    limit?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MetricStages"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/metrics/{project}/{stage}": {
         parameters: {
             query?: never;
@@ -1315,6 +1475,113 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["MetricList"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics/{project}/{stage}/curve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the values of `metric` in the stage's newest job, or in that of `run`, of one datum, by default that of the first line. Of more than `points` values (8 to 500) those are kept that show every peak. */
+        get: {
+            parameters: {
+                query?: {
+                    datum?: string;
+                    metric?: string;
+                    points?: number;
+                    run?: string;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MetricCurve"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics/{project}/{stage}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, with its parameters and the last, least and largest value of each figure. `differ` names the parameters that are not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object are counted in `broken`. `cut`: only the newest lines of the job were read. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    goal?: string;
+                    limit?: number;
+                    metric?: string;
+                    run?: string;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MetricJobs"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -5948,6 +6215,53 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the web page, which shows what the path names. */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    path: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "text/html": string;
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/pipelines": {
         parameters: {
             query?: never;
@@ -6820,6 +7134,11 @@ export interface components {
             repo: string;
             results: number;
         };
+        LogFound: {
+            line?: number | null;
+            next?: number | null;
+            run: string;
+        };
         LoginLink: {
             url: string;
             valid_s: number;
@@ -6839,6 +7158,54 @@ export interface components {
             login_sessions: components["schemas"]["LoginSession"][];
             next?: string | null;
         };
+        LogLine: {
+            bytes: number;
+            cut: boolean;
+            line: number;
+            open: boolean;
+            text: string;
+        };
+        LogLines: {
+            bytes: number;
+            final: boolean;
+            lines: components["schemas"]["LogLine"][];
+            run: string;
+            total: number;
+        };
+        MetricBest: {
+            datum: string;
+            run: string;
+            step: number;
+            value: number;
+        };
+        MetricCurve: {
+            broken: number;
+            count: number;
+            cut: boolean;
+            datum: string;
+            lines: number;
+            metric: string;
+            run: string;
+            steps: number[];
+            values: number[];
+        };
+        MetricFigure: {
+            count: number;
+            last: components["schemas"]["MetricPoint"];
+            max: components["schemas"]["MetricPoint"];
+            min: components["schemas"]["MetricPoint"];
+            name: string;
+        };
+        MetricJobs: {
+            best?: components["schemas"]["MetricBest"] | null;
+            differ: string[];
+            goal: string;
+            lower: string[];
+            metric: string;
+            metrics: string[];
+            next?: string | null;
+            results: components["schemas"]["MetricResult"][];
+        };
         MetricLine: {
             at_us: number;
             datum: string;
@@ -6848,6 +7215,45 @@ export interface components {
         MetricList: {
             metrics: components["schemas"]["MetricLine"][];
             next?: string | null;
+        };
+        MetricPoint: {
+            step: number;
+            value: number;
+        };
+        MetricResult: {
+            as: string;
+            broken: number;
+            created_us: number;
+            cut: boolean;
+            datum: string;
+            figures: components["schemas"]["MetricFigure"][];
+            finished_us?: number | null;
+            gpu_ms: number;
+            lines: number;
+            more_datums: boolean;
+            output: string;
+            params: Record<string, never>;
+            paths: string;
+            run: string;
+            started_us?: number | null;
+            state: string;
+            version: number;
+        };
+        MetricStage: {
+            jobs: components["schemas"]["MetricStageJob"][];
+            pipeline: string;
+            project: string;
+            stage: string;
+        };
+        MetricStageJob: {
+            created_us: number;
+            line: Record<string, never>;
+            run: string;
+            state: string;
+        };
+        MetricStages: {
+            next?: string | null;
+            stages: components["schemas"]["MetricStage"][];
         };
         Need: {
             failed?: number | null;
@@ -7503,11 +7909,23 @@ export type Keep = components['schemas']['Keep'];
 export type Kept = components['schemas']['Kept'];
 export type KeptDeleted = components['schemas']['KeptDeleted'];
 export type KeptRepo = components['schemas']['KeptRepo'];
+export type LogFound = components['schemas']['LogFound'];
 export type LoginLink = components['schemas']['LoginLink'];
 export type LoginSession = components['schemas']['LoginSession'];
 export type LoginSessions = components['schemas']['LoginSessions'];
+export type LogLine = components['schemas']['LogLine'];
+export type LogLines = components['schemas']['LogLines'];
+export type MetricBest = components['schemas']['MetricBest'];
+export type MetricCurve = components['schemas']['MetricCurve'];
+export type MetricFigure = components['schemas']['MetricFigure'];
+export type MetricJobs = components['schemas']['MetricJobs'];
 export type MetricLine = components['schemas']['MetricLine'];
 export type MetricList = components['schemas']['MetricList'];
+export type MetricPoint = components['schemas']['MetricPoint'];
+export type MetricResult = components['schemas']['MetricResult'];
+export type MetricStage = components['schemas']['MetricStage'];
+export type MetricStageJob = components['schemas']['MetricStageJob'];
+export type MetricStages = components['schemas']['MetricStages'];
 export type Need = components['schemas']['Need'];
 export type Needs = components['schemas']['Needs'];
 export type NewBranch = components['schemas']['NewBranch'];
