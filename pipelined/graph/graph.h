@@ -73,11 +73,27 @@ enum pl_graph_kind {
     PL_GRAPH_PIPELINES /* box: the stages of one pipeline, or of several that read each other */
 };
 
+/* Whether a node folds (graph_fold). */
+enum pl_graph_keep {
+    PL_GRAPH_FOLDS,
+    PL_GRAPH_KEEPS,     /* never */
+    PL_GRAPH_STANDS_OUT /* only if the graph is too large even so */
+};
+
+/* How the pipeline of a stage folds. */
+enum pl_graph_wish {
+    PL_GRAPH_AS_FITS, /* to one box if the graph is large */
+    PL_GRAPH_OPEN,    /* its alike stages fold, but not all of it to one box */
+    PL_GRAPH_SHUT     /* to one box, however small the graph is */
+};
+
 struct pl_graph_node {
     enum pl_graph_kind kind;
     uint32_t band;     /* less than n_bands */
     uint32_t pipeline; /* number that stands for the pipeline, of one band; PL_GRAPH_NONE for repos */
-    bool keep;         /* the node does not fold */
+    enum pl_graph_keep keep;
+    enum pl_graph_wish wish; /* the same for all stages of a pipeline */
+    bool spread;             /* nodes that are alike to this one do not fold */
 };
 
 /* An input of the stage `to`. The edges of one `to` are in spec order: their ports follow each other. An edge

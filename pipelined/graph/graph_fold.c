@@ -8,6 +8,7 @@
 #include "pipelined/graph/graph_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -80,7 +81,7 @@ static int colour(const struct pl_graph *g, const uint32_t *layer, struct pl_are
         const struct pl_graph_node *node = &g->nodes[v];
 
         now[v] = mix(mix(node->kind, node->pipeline), layer[v]);
-        if (node->keep)
+        if (node->keep != PL_GRAPH_FOLDS)
             now[v] = mix(now[v], (uint64_t)v + 4);
     }
     for (unsigned i = 0; i < PL_GRAPH_ALIKE_STEPS; i++) {
@@ -93,14 +94,31 @@ static int colour(const struct pl_graph *g, const uint32_t *layer, struct pl_are
     return 0;
 }
 
-/* Gives each node the first node of its class; a node that does not fold is its own. */
-static int find_alike(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err)
+/* Folds the nodes of one class, or keeps each by itself. */
+static void take_class(const struct pl_graph *g, const struct coloured *members, uint32_t n, uint32_t *first, bool *spread)
+{
+    bool apart = n < PL_GRAPH_ALIKE_MIN, wanted = false;
+
+    for (uint32_t k = 0; k < n; k++)
+        wanted = wanted || g->nodes[members[k].node].spread;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t v = members[k].node;
+
+        first[v] = apart || wanted || g->nodes[v].keep != PL_GRAPH_FOLDS ? v : members[0].node;
+        spread[v] = wanted;
+    }
+}
+
+/* Gives each node the first node of its class; a node that does not fold is its own. Those that are alike to a node with
+ * `spread` are marked. */
+static int find_alike(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, bool **ret_spread, struct pl_err *err)
 {
     uint32_t *first = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *first), *layer = NULL;
     struct coloured *sorted = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *sorted);
+    bool *spread = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *spread);
     struct graph_ends ends;
     uint64_t *colours = NULL;
-    int r = first && sorted ? pl_graph_ends_find(g, arena, &ends, err) : pl_err_nomem(err);
+    int r = first && sorted && spread ? pl_graph_ends_find(g, arena, &ends, err) : pl_err_nomem(err);
 
     if (r == 0)
         r = pl_graph_layers_find(g, &ends, arena, &layer, err);
@@ -119,11 +137,10 @@ static int find_alike(const struct pl_graph *g, struct pl_arena *arena, uint32_t
     for (uint32_t i = 0, to; i < g->n_nodes; i = to) {
         for (to = i + 1; to < g->n_nodes && alike(&sorted[i], &sorted[to]);)
             to++;
-        for (uint32_t k = i; k < to; k++)
-            first[sorted[k].node] =
-                to - i >= PL_GRAPH_ALIKE_MIN && !g->nodes[sorted[k].node].keep ? sorted[i].node : sorted[k].node;
+        take_class(g, &sorted[i], to - i, first, spread);
     }
     *ret = first;
+    *ret_spread = spread;
     return 0;
 }
 
@@ -167,8 +184,11 @@ static void join_nodes(struct joining *j, const uint32_t *first, enum pl_graph_k
         }
         j->node_of[v] = j->node_of[first[v]];
         node = &j->nodes[j->node_of[v]];
-        if (++j->members[j->node_of[v]] == 2)
+        if (++j->members[j->node_of[v]] == 2) {
             node->kind = is_repo(node->kind) ? PL_GRAPH_REPOS : kind;
+            node->keep = PL_GRAPH_FOLDS; /* of a pipeline that is shut, the first stage may have stood out */
+            node->spread = false;
+        }
     }
 }
 
@@ -272,23 +292,101 @@ static int begin(const struct pl_graph *graph, struct pl_arena *arena, struct pl
     return 0;
 }
 
+/* Copies the nodes of the folded graph, to change them; they come back through `ret`. */
+static int copy_nodes(struct pl_graph_folding *f, struct pl_arena *arena, struct pl_graph_node **ret, struct pl_err *err)
+{
+    struct pl_graph_node *nodes = pl_arena_alloc(arena, (f->graph.n_nodes + 1) * sizeof *nodes);
+
+    if (!nodes)
+        return pl_err_nomem(err);
+    if (f->graph.n_nodes)
+        memcpy(nodes, f->graph.nodes, f->graph.n_nodes * sizeof *nodes);
+    f->graph.nodes = *ret = nodes;
+    return 0;
+}
+
+/* Folds alike nodes. Those that were spread stand out from now on. */
+static int fold_alike(struct pl_graph_folding *f, const struct pl_graph *whole, struct pl_arena *arena, struct pl_err *err)
+{
+    struct pl_graph_node *nodes = NULL;
+    uint32_t *first = NULL;
+    bool *spread = NULL;
+    int r = find_alike(&f->graph, arena, &first, &spread, err);
+
+    r = r < 0 ? r : copy_nodes(f, arena, &nodes, err);
+    if (r < 0)
+        return r;
+    for (uint32_t v = 0; v < f->graph.n_nodes; v++)
+        if (spread[v] && nodes[v].keep == PL_GRAPH_FOLDS)
+            nodes[v].keep = PL_GRAPH_STANDS_OUT;
+    return join(f, whole, first, PL_GRAPH_STAGES, arena, err);
+}
+
+static int fold_pipelines(struct pl_graph_folding *f, const struct pl_graph *whole, enum graph_boxes which,
+                          struct pl_arena *arena, struct pl_err *err)
+{
+    uint32_t *first = NULL;
+    int r = pl_graph_pipelines_find(&f->graph, which, arena, &first, err);
+
+    return r < 0 ? r : join(f, whole, first, PL_GRAPH_PIPELINES, arena, err);
+}
+
+static bool is_too_large(const struct pl_graph *g)
+{
+    return g->n_nodes > PL_GRAPH_FOLDED_MAX || g->n_edges > PL_GRAPH_EDGES_MAX;
+}
+
+/* Folds what stands out or is open, too; with `bands`, all pipelines of a band as if they were one. */
+static int fold_harder(struct pl_graph_folding *f, const struct pl_graph *whole, bool bands, struct pl_arena *arena,
+                       struct pl_err *err)
+{
+    struct pl_graph_node *nodes = NULL;
+    int r = copy_nodes(f, arena, &nodes, err);
+
+    if (r < 0)
+        return r;
+    for (uint32_t v = 0; v < f->graph.n_nodes; v++) {
+        struct pl_graph_node *node = &nodes[v];
+
+        if (node->keep == PL_GRAPH_STANDS_OUT)
+            node->keep = PL_GRAPH_FOLDS;
+        node->wish = PL_GRAPH_AS_FITS;
+        node->spread = false;
+        if (bands && !is_repo(node->kind)) {
+            node->kind = node->kind == PL_GRAPH_PIPELINES ? PL_GRAPH_STAGES : node->kind;
+            node->pipeline = node->keep == PL_GRAPH_FOLDS ? node->band : node->pipeline;
+        }
+    }
+    r = bands ? 0 : fold_alike(f, whole, arena, err);
+    r = r < 0 ? r : fold_pipelines(f, whole, GRAPH_BOXES_AS_FITS, arena, err);
+    r = r < 0 ? r : fold_alike(f, whole, arena, err);
+    if (r < 0 || !bands)
+        return r;
+    r = copy_nodes(f, arena, &nodes, err);
+    for (uint32_t v = 0; r == 0 && v < f->graph.n_nodes; v++)
+        if (nodes[v].keep == PL_GRAPH_FOLDS) /* a box of a band is of no pipeline */
+            nodes[v].pipeline = PL_GRAPH_NONE;
+    return r;
+}
+
 int pl_graph_fold(const struct pl_graph *graph, uint32_t limit, struct pl_arena *arena, struct pl_graph_folding *ret,
                   struct pl_err *err)
 {
     struct pl_graph_folding f;
-    uint32_t *first;
-    int r = pl_graph_check_size(graph, err);
+    bool shut = false;
+    int r = pl_graph_check(graph, err);
 
     if (r == 0)
-        r = pl_graph_check(graph, err);
-    if (r == 0)
         r = begin(graph, arena, &f, err);
+    for (uint32_t v = 0; r == 0 && v < graph->n_nodes; v++)
+        shut = shut || graph->nodes[v].wish == PL_GRAPH_SHUT;
+    if (r == 0 && shut)
+        r = fold_pipelines(&f, graph, GRAPH_BOXES_SHUT, arena, err);
     /* alike nodes, pipelines, and then repos that are alike now that their readers are one box */
-    for (unsigned step = 0; r == 0 && step < 3 && f.graph.n_nodes > limit; step++) {
-        r = step == 1 ? pl_graph_pipelines_find(&f.graph, arena, &first, err) : find_alike(&f.graph, arena, &first, err);
-        if (r == 0)
-            r = join(&f, graph, first, step == 1 ? PL_GRAPH_PIPELINES : PL_GRAPH_STAGES, arena, err);
-    }
+    for (unsigned step = 0; r == 0 && step < 3 && f.graph.n_nodes > limit; step++)
+        r = step == 1 ? fold_pipelines(&f, graph, GRAPH_BOXES_AS_FITS, arena, err) : fold_alike(&f, graph, arena, err);
+    for (unsigned step = 0; r == 0 && step < 2 && limit < UINT32_MAX && is_too_large(&f.graph); step++)
+        r = fold_harder(&f, graph, step == 1, arena, err);
     if (r == 0)
         *ret = f;
     return r;

@@ -1,6 +1,6 @@
 /* Folds the stages of pipelines into boxes.
  *
- * The level of a node is the largest number of nodes that do not fold on a path to it. Stages of one pipeline and level
+ * The level of a node is the largest number of stages that do not fold on a path to it. Stages of one pipeline and level
  * make a group. No edge leads to a lower level, and one from or to a node that does not fold leads to a higher one, so
  * that a cycle could only connect groups of one level: pipelines that read each other's repos. Groups that are neither
  * before nor behind all such cycles of their level are found by peeling, and those that are connected become one. */
@@ -35,13 +35,24 @@ static int by_from(const void *x, const void *y)
     return a->from != b->from ? (a->from > b->from) - (a->from < b->from) : (a->to > b->to) - (a->to < b->to);
 }
 
-static bool folds(const struct pl_graph_node *node)
+static bool folds(const struct pl_graph_node *node, enum graph_boxes which)
 {
-    return !node->keep && (node->kind == PL_GRAPH_STAGE || node->kind == PL_GRAPH_STAGES);
+    const bool stage = node->kind == PL_GRAPH_STAGE || node->kind == PL_GRAPH_STAGES;
+
+    if (which == GRAPH_BOXES_SHUT)
+        return stage && node->keep != PL_GRAPH_KEEPS && node->wish == PL_GRAPH_SHUT;
+    return stage && node->keep == PL_GRAPH_FOLDS && node->wish != PL_GRAPH_OPEN;
+}
+
+/* Returns whether a path through the node could lead from a box back into it. Repos of a graph have no inputs. */
+static bool parts(const struct pl_graph_node *node, enum graph_boxes which)
+{
+    return node->kind != PL_GRAPH_REPO && node->kind != PL_GRAPH_REPOS && !folds(node, which);
 }
 
 /* Sets the levels. The nodes are taken in topological order: an edge leads to a later layer. */
-static int find_levels(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err)
+static int find_levels(const struct pl_graph *g, enum graph_boxes which, struct pl_arena *arena, uint32_t **ret,
+                       struct pl_err *err)
 {
     uint32_t *level = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *level), *layer = NULL;
     uint32_t *at = pl_arena_alloc(arena, (g->n_nodes + 2) * sizeof *at),
@@ -64,7 +75,7 @@ static int find_levels(const struct pl_graph *g, struct pl_arena *arena, uint32_
 
         for (uint32_t k = ends.in_at[v]; k < ends.in_at[v + 1]; k++)
             level[v] = PL_MAX(level[v], g->edges[ends.in[k]].from == v ? 0 : level[g->edges[ends.in[k]].from]);
-        level[v] += g->nodes[v].keep;
+        level[v] += parts(&g->nodes[v], which);
     }
     *ret = level;
     return 0;
@@ -72,14 +83,14 @@ static int find_levels(const struct pl_graph *g, struct pl_arena *arena, uint32_
 
 /* Numbers the groups, into `group` by node (PL_GRAPH_NONE: the node does not fold), and returns how many there are.
  * `lowest` receives the first node of each. */
-static uint32_t number_groups(const struct pl_graph *g, const uint32_t *level, struct member *members, uint32_t *group,
-                              uint32_t *lowest)
+static uint32_t number_groups(const struct pl_graph *g, enum graph_boxes which, const uint32_t *level, struct member *members,
+                              uint32_t *group, uint32_t *lowest)
 {
     uint32_t n = 0, n_groups = 0;
 
     for (uint32_t v = 0; v < g->n_nodes; v++) {
         group[v] = PL_GRAPH_NONE;
-        if (folds(&g->nodes[v]))
+        if (folds(&g->nodes[v], which))
             members[n++] = (struct member){g->nodes[v].pipeline, level[v], v};
     }
     qsort(members, n, sizeof *members, by_group);
@@ -158,17 +169,18 @@ static int connect(const struct pl_graph *g, const uint32_t *group, const uint32
     return 0;
 }
 
-int pl_graph_pipelines_find(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err)
+int pl_graph_pipelines_find(const struct pl_graph *g, enum graph_boxes which, struct pl_arena *arena, uint32_t **ret,
+                            struct pl_err *err)
 {
     const size_t size = (g->n_nodes + 1) * sizeof(uint32_t);
     uint32_t *first = pl_arena_alloc(arena, size), *group = pl_arena_alloc(arena, size), *lowest = pl_arena_alloc(arena, size),
              *up = pl_arena_alloc(arena, size), *level = NULL, n_groups;
     struct member *members = pl_arena_alloc(arena, (g->n_nodes + 1) * sizeof *members);
-    int r = first && group && lowest && up && members ? find_levels(g, arena, &level, err) : pl_err_nomem(err);
+    int r = first && group && lowest && up && members ? find_levels(g, which, arena, &level, err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
-    n_groups = number_groups(g, level, members, group, lowest);
+    n_groups = number_groups(g, which, level, members, group, lowest);
     r = connect(g, group, level, n_groups, up, arena, err);
     if (r < 0)
         return r;

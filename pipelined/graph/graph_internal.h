@@ -98,10 +98,13 @@ int pl_graph_check_size(const struct pl_graph *g, struct pl_err *err);
 /* Checks numbers and bands. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_graph_check(const struct pl_graph *g, struct pl_err *err);
+/* Which pipelines fold to boxes. */
+enum graph_boxes { GRAPH_BOXES_SHUT, GRAPH_BOXES_AS_FITS };
 /* Gives each node the first node of the box that it folds into; a node that does not fold is its own. PL_EINVAL: there is a
  * cycle. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_graph_pipelines_find(const struct pl_graph *g, struct pl_arena *arena, uint32_t **ret, struct pl_err *err);
+int pl_graph_pipelines_find(const struct pl_graph *g, enum graph_boxes which, struct pl_arena *arena, uint32_t **ret,
+                            struct pl_err *err);
 /* Sorts the edges by their ends. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_graph_ends_find(const struct pl_graph *g, struct pl_arena *arena, struct graph_ends *ret, struct pl_err *err);

@@ -20,7 +20,8 @@ static uint32_t make(struct pl_graph_node *nodes, struct pl_graph_edge *edges, u
     for (uint32_t v = 0; v < n; v++) {
         const bool repo = v % 25 == 0;
 
-        nodes[v] = (struct pl_graph_node){repo ? PL_GRAPH_REPO : PL_GRAPH_STAGE, 0, repo ? PL_GRAPH_NONE : v / 50, false};
+        nodes[v] = (struct pl_graph_node){
+            repo ? PL_GRAPH_REPO : PL_GRAPH_STAGE, 0, repo ? PL_GRAPH_NONE : v / 50, PL_GRAPH_FOLDS, PL_GRAPH_AS_FITS, false};
         for (uint32_t k = repo ? 0 : 1 + (uint32_t)(pl_splitmix64(&state) % 3); k > 0; k--) {
             const uint32_t reach = pl_splitmix64(&state) % 16 ? PL_MIN(v, 10) : v;
 

@@ -7,6 +7,7 @@
 struct making {
     const struct pl_graph_view *view;
     const struct pl_graph_ask *ask;
+    uint32_t n_bands; /* PL_GRAPH_NONE = all */
     struct graph_seen *out;
     uint32_t *up;        /* by pipeline: leads to the pipeline that stands for its band */
     struct pl_map pills; /* {band, ref} → node plus one */
@@ -63,6 +64,26 @@ static void find_bands(struct making *m)
             out->band_of[root] = out->g.n_bands++;
         out->band_of[v->stages[s].pipeline] = out->band_of[root];
     }
+}
+
+/* Leaves the bands out that are not asked for, and numbers the others anew. */
+static void cut_bands(struct making *m)
+{
+    const struct pl_graph_view *v = m->view;
+    struct graph_seen *out = m->out;
+    const uint32_t from = PL_MIN(m->ask->band, out->g.n_bands), to = from + PL_MIN(m->n_bands, out->g.n_bands - from);
+
+    for (uint32_t s = 0; s < v->n_stages; s++) {
+        const uint32_t band = out->band_of[v->stages[s].pipeline];
+
+        if (out->node_of[s] != PL_GRAPH_NONE && (band < from || band >= to))
+            out->node_of[s] = PL_GRAPH_NONE;
+    }
+    for (uint32_t p = 0; p < v->n_pipelines; p++)
+        if (out->band_of[p] != PL_GRAPH_NONE)
+            out->band_of[p] = out->band_of[p] < from || out->band_of[p] >= to ? PL_GRAPH_NONE : out->band_of[p] - from;
+    out->bands_left = out->g.n_bands - to;
+    out->g.n_bands = to - from;
 }
 
 static uint32_t add_node(struct making *m, enum pl_graph_kind kind, uint32_t band, uint32_t pipeline, uint32_t stage,
@@ -125,6 +146,8 @@ static int fill(struct making *m, struct pl_err *err)
     int r = 0;
 
     find_bands(m);
+    if (m->n_bands != PL_GRAPH_NONE)
+        cut_bands(m);
     for (uint32_t s = 0; s < v->n_stages; s++)
         if (out->node_of[s] != PL_GRAPH_NONE)
             out->node_of[s] =
@@ -135,10 +158,10 @@ static int fill(struct making *m, struct pl_err *err)
     return r;
 }
 
-int pl_graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
+int pl_graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, uint32_t n_bands, struct pl_arena *arena,
                        struct graph_seen *ret, struct pl_err *err)
 {
-    struct making m = {.view = view, .ask = ask, .out = ret};
+    struct making m = {.view = view, .ask = ask, .n_bands = n_bands, .out = ret};
     uint32_t n_edges = 1, n;
     int r;
 

@@ -64,13 +64,15 @@ struct graph_seen {
     uint32_t *ref_of;     /* by node: what a stage writes, or what the pill is */
     uint32_t *edge_stage; /* by edge: the stage that reads, and the number of its input */
     uint32_t *edge_input;
-    uint32_t *node_of; /* by stage of the view: its node; PL_GRAPH_NONE = it is not shown */
-    uint32_t *band_of; /* by pipeline of the view: its band; PL_GRAPH_NONE = it is not shown */
+    uint32_t *node_of;   /* by stage of the view: its node; PL_GRAPH_NONE = it is not shown */
+    uint32_t *band_of;   /* by pipeline of the view: its band; PL_GRAPH_NONE = it is not shown */
+    uint32_t bands_left; /* bands after those that are shown */
 };
 
-/* Finds what the caller sees; the result lives in `arena`. No node is kept out of a folding yet. PL_ENOMEM. */
+/* Finds what the caller sees of `n_bands` bands, from the one that it asks for (PL_GRAPH_NONE: of all bands); the result lives
+ * in `arena`. No node is kept out of a folding yet. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, struct pl_arena *arena,
+int pl_graph_seen_find(const struct pl_graph_view *view, const struct pl_graph_ask *ask, uint32_t n_bands, struct pl_arena *arena,
                        struct graph_seen *ret, struct pl_err *err);
 /* Returns the number that a map has for a text; PL_GRAPH_NONE = none. The map's values are numbers plus one. */
 uint32_t pl_graph_number_in(const struct pl_map *map, const char *key);

@@ -12,7 +12,7 @@ struct pl_graph_drawing {
     struct pl_arena *arena;
     const struct pl_graph_view *view;
     uint32_t limit; /* nodes of a graph that does not fold */
-    bool folds;     /* the graph has more */
+    bool folds;     /* the graph has more, or one of its pipelines is to be shut */
     struct graph_seen seen;
     struct pl_graph_folding f;
     struct pl_graph_layout l;
@@ -37,11 +37,15 @@ static struct pl_hash key_of(const struct pl_graph_drawing *d, uint64_t salt)
     pl_hasher_add(&h, &salt, sizeof salt);
     pl_hasher_add(&h, &d->view->version, sizeof d->view->version);
     add_number(&h, d->folds);
+    add_number(&h, d->limit == UINT32_MAX && d->folds);
+    add_number(&h, seen->bands_left);
     add_number(&h, seen->g.n_nodes);
     for (uint32_t v = 0; v < seen->g.n_nodes; v++) {
         add_number(&h, seen->stage_of[v]);
         add_number(&h, seen->ref_of[v]);
-        add_number(&h, seen->nodes[v].band * 2 + seen->nodes[v].keep);
+        add_number(&h, seen->nodes[v].band);
+        if (d->folds)
+            add_number(&h, (uint32_t)seen->nodes[v].keep + 4 * (uint32_t)seen->nodes[v].wish + 16 * seen->nodes[v].spread);
     }
     for (uint32_t e = 0; e < seen->g.n_edges; e++) {
         add_number(&h, seen->edges[e].from);
@@ -176,9 +180,9 @@ static int write_picture(const struct pl_graph_drawing *d, struct pl_buf *ret, s
     char version[GRAPH_VERSION_HEX + 1];
 
     pl_graph_version_text(d->view, version);
-    o = json_pack("{s:s, s:i, s:i, s:i, s:b, s:o, s:o, s:o}", "version", version, "w", d->l.w, "h", d->l.h, "total",
-                  (int)d->seen.g.n_nodes, "folded", d->f.graph.n_nodes < d->seen.g.n_nodes, "bands", bands_json(d), "nodes",
-                  nodes_json(d), "edges", edges_json(d));
+    o = json_pack("{s:s, s:i, s:i, s:i, s:b, s:I, s:o, s:o, s:o}", "version", version, "w", d->l.w, "h", d->l.h, "total",
+                  (int)d->seen.g.n_nodes, "folded", d->f.graph.n_nodes < d->seen.g.n_nodes, "bands_left",
+                  (json_int_t)d->seen.bands_left, "bands", bands_json(d), "nodes", nodes_json(d), "edges", edges_json(d));
     text = o ? pl_json_text(o, JSON_COMPACT) : NULL;
     if (!text || pl_alloc_failure_take()) /* parts of the value may be missing */
         return pl_err_nomem(err);
@@ -202,17 +206,17 @@ static int find_first(struct pl_graph_drawing *d, struct pl_err *err)
     return 0;
 }
 
-/* Marks the refs that the caller keeps out of the folding. */
-static void find_named(const struct pl_graph_view *view, const struct pl_graph_ask *ask, bool *named)
+/* Marks the refs with these keys. */
+static void find_named(const struct pl_graph_view *view, const char *const *keys, size_t n, bool *named)
 {
     char text[GRAPH_REF_SIZE];
 
-    for (size_t i = 0; i < ask->n_keep; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t ref;
 
-        snprintf(text, sizeof text, strchr(ask->keep[i], '@') ? "%s" : "%s@" GRAPH_USUAL_BRANCH, ask->keep[i]);
+        snprintf(text, sizeof text, strchr(keys[i], '@') ? "%s" : "%s@" GRAPH_USUAL_BRANCH, keys[i]);
         ref = pl_graph_number_in(&view->by_name, text);
-        if (ref != PL_GRAPH_NONE && pl_streq(view->refs[ref].key, ask->keep[i]))
+        if (ref != PL_GRAPH_NONE && pl_streq(view->refs[ref].key, keys[i]))
             named[ref] = true;
     }
 }
@@ -220,16 +224,56 @@ static void find_named(const struct pl_graph_view *view, const struct pl_graph_a
 /* Keeps the stages out of the folding that run or failed, and what the caller names. */
 static int keep_some(struct pl_graph_drawing *d, struct pl_conn *c, const struct pl_graph_ask *ask, struct pl_err *err)
 {
-    bool *keep = pl_arena_alloc(d->arena, (d->view->n_stages + 1) * sizeof *keep),
-         *named = pl_arena_alloc(d->arena, (d->view->n_refs + 1) * sizeof *named);
-    int r = keep && named ? pl_graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
+    const size_t n = d->view->n_refs + 1;
+    bool *keep = pl_arena_alloc(d->arena, (d->view->n_stages + 1) * sizeof *keep), *named = pl_arena_alloc(d->arena, n),
+         *spread = pl_arena_alloc(d->arena, n);
+    int r = keep && named && spread ? pl_graph_state_stands_out(d->view, c, keep, err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
-    find_named(d->view, ask, named);
-    for (uint32_t v = 0; v < d->seen.g.n_nodes; v++)
-        d->seen.nodes[v].keep = named[d->seen.ref_of[v]] || (d->seen.stage_of[v] != PL_GRAPH_NONE && keep[d->seen.stage_of[v]]);
+    find_named(d->view, ask->keep, ask->n_keep, named);
+    find_named(d->view, ask->spread, ask->n_spread, spread);
+    for (uint32_t v = 0; v < d->seen.g.n_nodes; v++) {
+        struct pl_graph_node *node = &d->seen.nodes[v];
+        const uint32_t ref = d->seen.ref_of[v], stage = d->seen.stage_of[v];
+
+        node->keep = named[ref] ? PL_GRAPH_KEEPS : stage != PL_GRAPH_NONE && keep[stage] ? PL_GRAPH_STANDS_OUT : PL_GRAPH_FOLDS;
+        node->spread = spread[ref];
+    }
     return 0;
+}
+
+static bool is_named(const struct graph_pipeline *p, const char *const *names, size_t n)
+{
+    const size_t project = strlen(p->project);
+
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(names[i], p->project, project) == 0 && names[i][project] == '/' && pl_streq(names[i] + project + 1, p->name))
+            return true;
+    return false;
+}
+
+/* Sets how the pipelines are to fold. Returns whether one of them is to be shut. PL_ENOMEM. */
+static int set_wishes(struct pl_graph_drawing *d, const struct pl_graph_ask *ask, struct pl_err *err)
+{
+    enum pl_graph_wish *wish = pl_arena_alloc(d->arena, (d->view->n_pipelines + 1) * sizeof *wish);
+    int shut = 0;
+
+    if (!wish)
+        return pl_err_nomem(err);
+    for (uint32_t p = 0; p < d->view->n_pipelines; p++) {
+        const struct graph_pipeline *one = &d->view->pipelines[p];
+
+        wish[p] = is_named(one, ask->shut, ask->n_shut)   ? PL_GRAPH_SHUT
+                  : is_named(one, ask->open, ask->n_open) ? PL_GRAPH_OPEN
+                                                          : PL_GRAPH_AS_FITS;
+    }
+    for (uint32_t v = 0; v < d->seen.g.n_nodes; v++)
+        if (d->seen.stage_of[v] != PL_GRAPH_NONE) {
+            d->seen.nodes[v].wish = wish[d->seen.nodes[v].pipeline];
+            shut = shut || d->seen.nodes[v].wish == PL_GRAPH_SHUT;
+        }
+    return shut;
 }
 
 bool pl_graph_etag_is_known(const char *known, const char *etag)
@@ -249,8 +293,9 @@ int pl_graph_drawing_begin(const struct pl_graph_view *view, struct pl_conn *c, 
     d->arena = arena;
     d->view = view;
     d->limit = ask->fold ? PL_GRAPH_FOLD_LIMIT : UINT32_MAX;
-    r = pl_graph_seen_find(view, ask, arena, &d->seen, err);
-    d->folds = r == 0 && d->seen.g.n_nodes > d->limit;
+    r = pl_graph_seen_find(view, ask, PL_GRAPH_BANDS_MAX, arena, &d->seen, err);
+    r = r < 0 ? r : set_wishes(d, ask, err);
+    d->folds = r > 0 || (r == 0 && d->seen.g.n_nodes > d->limit);
     if (d->folds)
         r = keep_some(d, c, ask, err);
     if (r < 0)

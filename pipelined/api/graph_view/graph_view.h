@@ -20,7 +20,7 @@
  * them and no more than PL_GRAPH_PICTURE_BYTES.
  *
  * A band shows the stages of one pipeline, or of several that read each other's repos. A repo that no stage of the band
- * writes is a pill in each band that reads it. So is a branch of a stage's repo that the stage does not write. What the
+ * writes is a pill in each band that reads it. A picture has at most PL_GRAPH_BANDS_MAX bands, from a first one on. So is a branch of a stage's repo that the stage does not write. What the
  * caller may not read is not there, nor are edges from it. */
 #pragma once
 
@@ -30,6 +30,7 @@
 #define PL_GRAPH_PICTURES      64u         /* pictures that are kept */
 #define PL_GRAPH_PICTURE_BYTES (32u << 20) /* of all of them together */
 #define PL_GRAPH_KEEP_MAX      100u        /* nodes that a caller may keep out of the folding */
+#define PL_GRAPH_WISHES_MAX    100u        /* boxes that a caller may open or shut, of each kind */
 #define PL_GRAPH_ETAG_SIZE     40
 
 struct pl_graph_views;   /* the cache; any thread */
@@ -38,10 +39,13 @@ struct pl_graph_drawing; /* one caller's picture while it is made; one thread at
 
 /* What a caller asks for, and may read. Borrowed. */
 struct pl_graph_ask {
-    const char *project, *pipeline; /* NULL = all; a pipeline is one of `project`, or of any project */
-    bool fold;                      /* fold a graph of more than PL_GRAPH_FOLD_LIMIT nodes */
-    const char *const *keep;        /* keys of nodes that do not fold: "PROJECT/NAME", "PROJECT/REPO@BRANCH" */
-    size_t n_keep;
+    const char *project, *pipeline;        /* NULL = all; a pipeline is one of `project`, or of any project */
+    bool fold;                             /* fold a graph of more than PL_GRAPH_FOLD_LIMIT nodes */
+    uint32_t band;                         /* number of the first band of a picture, which has PL_GRAPH_BANDS_MAX of them */
+    const char *const *keep;               /* keys of nodes that do not fold: "PROJECT/NAME", "PROJECT/REPO@BRANCH" */
+    const char *const *spread;             /* keys of nodes of which none that is alike folds */
+    const char *const *open, *const *shut; /* "PROJECT/PIPELINE": its stages do not fold to one box; they do */
+    size_t n_keep, n_spread, n_open, n_shut;
     pl_readable_fn readable;
     const void *who;
 };
@@ -74,7 +78,7 @@ static inline void pl_graph_drawing_destroyp(struct pl_graph_drawing **drawing)
     *drawing = pl_graph_drawing_destroy(*drawing);
 }
 /* Makes the picture, once for a drawing: appends its JSON to `ret` and sets its ETag. If `known`, an If-None-Match header or
- * NULL, has this ETag, nothing is appended. PL_ETOOBIG: more nodes than can be laid out; PL_ENOMEM. */
+ * NULL, has this ETag, nothing is appended. PL_ETOOBIG: it does not fold, and has more nodes than can be laid out; PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *drawing, const char *known,
                      char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err);
@@ -90,8 +94,8 @@ struct pl_graph_use {
 PL_MUST_CHECK
 int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
                   int (*fn)(void *self, const struct pl_graph_use *use, struct pl_err *err), void *self, struct pl_err *err);
-/* Makes the state of the nodes that the caller sees: appends {"version", "stages", "repos"} as JSON to `ret`. `fold` and
- * `keep` do not count. PL_ENOMEM, errors of the database. */
+/* Makes the state of the nodes that the caller sees: appends {"version", "stages", "repos"} as JSON to `ret`. What says how
+ * the picture folds does not count, nor does `band`. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK
 int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask, struct pl_buf *ret,
                    struct pl_err *err);

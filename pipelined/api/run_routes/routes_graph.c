@@ -10,26 +10,50 @@ static int open_graph(struct pl_api *a, struct pl_err *err)
     return pl_graph_views_create(&a->graphs, err);
 }
 
+#define BAND_MAX (1u << 30)
+
 /* What a request asks for. */
 struct asked {
     struct pl_graph_ask ask;
     const char *keep[PL_GRAPH_KEEP_MAX];
+    const char *spread[PL_GRAPH_WISHES_MAX], *open[PL_GRAPH_WISHES_MAX], *shut[PL_GRAPH_WISHES_MAX];
 };
+
+/* Reads a parameter that may be given up to `max` times. */
+static int read_keys(const struct pl_http_request *req, const char *name, const char **keys, size_t max, size_t *ret,
+                     struct pl_err *err)
+{
+    size_t n = 0;
+
+    for (const char *key; (key = pl_http_query_at(req, name, n)); n++) {
+        if (n == max)
+            return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s is given more than %zu times", name, max), name);
+        keys[n] = key;
+    }
+    *ret = n;
+    return 0;
+}
 
 static int read_ask(const struct pl_http_request *req, struct asked *ret, struct pl_err *err)
 {
+    uint64_t band = 0;
+    int r;
+
     *ret = (struct asked){.ask = {.project = pl_http_query(req, "project"),
                                   .pipeline = pl_http_query(req, "pipeline"),
                                   .fold = !pl_http_query(req, "fold") || pl_http_query_flag(req, "fold"),
                                   .keep = ret->keep,
+                                  .spread = ret->spread,
+                                  .open = ret->open,
+                                  .shut = ret->shut,
                                   .readable = pl_access_may_read,
                                   .who = pl_http_context(req)}};
-    for (const char *key; (key = pl_http_query_at(req, "keep", ret->ask.n_keep)); ret->ask.n_keep++) {
-        if (ret->ask.n_keep == PL_GRAPH_KEEP_MAX)
-            return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep is given more than %u times", PL_GRAPH_KEEP_MAX), "keep");
-        ret->keep[ret->ask.n_keep] = key;
-    }
-    return 0;
+    r = pl_http_query_u64(req, "band", 0, BAND_MAX, &band, err);
+    ret->ask.band = (uint32_t)band;
+    r = r < 0 ? r : read_keys(req, "keep", ret->keep, PL_GRAPH_KEEP_MAX, &ret->ask.n_keep, err);
+    r = r < 0 ? r : read_keys(req, "spread", ret->spread, PL_GRAPH_WISHES_MAX, &ret->ask.n_spread, err);
+    r = r < 0 ? r : read_keys(req, "open", ret->open, PL_GRAPH_WISHES_MAX, &ret->ask.n_open, err);
+    return r < 0 ? r : read_keys(req, "shut", ret->shut, PL_GRAPH_WISHES_MAX, &ret->ask.n_shut, err);
 }
 
 /* Replies with JSON text and its ETag, or with 304 if `known` is true. Takes the bytes. */
@@ -113,9 +137,11 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_LIST,
      .summary =
          "Returns the graph of repos and stages with the places of its boxes and the paths of its edges, in px. A graph of "
-         "more than 200 nodes is folded, unless `fold` is false; `keep` names nodes that stay out. The ETag changes with "
-         "the picture.",
-     .query = "project pipeline fold:boolean keep*",
+         "more than 200 nodes is folded, unless `fold` is false; `keep` names nodes that stay out. `spread` names nodes of "
+         "which none that is alike folds, `open` pipelines that do not become one box, and `shut` those that do, each as "
+         "PROJECT/NAME. At most 500 bands come at once, those from number `band` on; `bands_left` says how many follow. The "
+         "ETag changes with the picture.",
+     .query = "project pipeline fold:boolean keep* spread* open* shut* band:integer",
      .reply = "Graph"},
     {.method = "GET",
      .pattern = "/api/v1/graph/state",
@@ -128,8 +154,9 @@ static const struct pl_api_route routes[] = {
 
 static const struct pl_api_schema schemas[] = {
     /* total: nodes before folding */
-    {"Graph", "version:string w:integer h:integer total:integer folded:boolean bands:GraphBand[] nodes:GraphNode[] "
-              "edges:GraphEdge[]"},
+    {"Graph",
+     "version:string w:integer h:integer total:integer folded:boolean bands_left:integer bands:GraphBand[] nodes:GraphNode[] "
+     "edges:GraphEdge[]"},
     {"GraphBand", "x:integer y:integer w:integer h:integer pipelines:GraphPipeline[]"},
     {"GraphPipeline", "project:string name:string version:integer commit:string?"},
     /* kind: repo, stage, stages, repos, pipelines; key: of one repo or stage; members: keys of several; an edge leaves right of the

@@ -299,6 +299,52 @@ static void a_large_graph_folds_around_what_runs_or_is_asked_for(void **state)
     json_decref(graph);
 }
 
+static void boxes_are_opened_and_shut_by_hand(void **state)
+{
+    json_t *graph;
+
+    (void)state;
+    make_repo("in");
+    set_fan();
+    graph = json_as(AS_USER, GRAPH "?spread=default/w9");
+    assert_int_equal(json_array_size(json_object_get(graph, "nodes")), 222);
+    json_decref(graph);
+    graph = json_as(AS_USER, GRAPH "?shut=default/fan&shut=other/fan");
+    names_are(graph, "nodes", "kind", "pipelines repo");
+    assert_int_equal(number_at(json_array_get(json_object_get(graph, "nodes"), 0), "count"), 221);
+    json_decref(graph);
+    graph = json_as(AS_USER, GRAPH "?shut=default/fan&fold=false&keep=default/w9");
+    names_are(graph, "nodes", "kind", "pipelines stage repo");
+    json_decref(graph);
+    graph = json_as(AS_USER, GRAPH "?open=default/fan&shut=default/fa&shut=default/fan2");
+    names_are(graph, "nodes", "kind", "stage stages repo");
+    json_decref(graph);
+}
+
+static void many_bands_come_in_pages(void **state)
+{
+    json_t *graph;
+    char name[16], words[32];
+
+    (void)state;
+    make_repo("in");
+    for (unsigned i = 0; i < 503; i++) {
+        snprintf(name, sizeof name, "p%03u", i);
+        snprintf(words, sizeof words, "s%03u<in", i);
+        set_pipeline("default", name, words);
+    }
+    graph = json_as(AS_USER, GRAPH);
+    assert_int_equal(json_array_size(json_object_get(graph, "bands")), 500);
+    assert_int_equal(number_at(graph, "bands_left"), 3);
+    json_decref(graph);
+    graph_is(AS_USER, GRAPH "?band=501", "0:default/s501<default/in 1:default/s502<default/in 0:(default/in) 1:(default/in)");
+    graph_is(AS_USER, GRAPH "?band=900", "");
+    graph = json_as(AS_USER, STATE "?band=501");
+    assert_int_equal(json_array_size(json_object_get(graph, "stages")), 503);
+    json_decref(graph);
+    refused("invalid", "band", "GET", GRAPH "?band=x", NULL);
+}
+
 static void too_many_keys_are_refused(void **state)
 {
     _cleanup_(pl_buf_finish) struct pl_buf target = {0};
@@ -308,6 +354,11 @@ static void too_many_keys_are_refused(void **state)
     for (unsigned i = 0; i < 100; i++)
         MUST(pl_buf_addf(&target, &err, "&keep=a"));
     refused("invalid", "keep", "GET", pl_buf_str(&target), NULL);
+    pl_buf_finish(&target);
+    MUST(pl_buf_addf(&target, &err, GRAPH "?shut=a"));
+    for (unsigned i = 0; i < 100; i++)
+        MUST(pl_buf_addf(&target, &err, "&shut=a"));
+    refused("invalid", "shut", "GET", pl_buf_str(&target), NULL);
 }
 
 /* ---- state ---- */
@@ -447,6 +498,8 @@ int main(void)
         TEST(the_etag_of_the_state_changes_with_a_commit),
         TEST(a_client_that_knows_any_state_gets_none),
         TEST(a_large_graph_folds_around_what_runs_or_is_asked_for),
+        TEST(boxes_are_opened_and_shut_by_hand),
+        TEST(many_bands_come_in_pages),
         TEST(too_many_keys_are_refused),
         TEST(the_state_says_what_stages_do_and_repos_hold),
         TEST(a_job_without_a_gpu_waits),

@@ -92,7 +92,7 @@ static void what_failed_or_is_searched_stays_out_with_its_chain(void **state)
     struct drawn *d = fan(37);
 
     (void)state;
-    d->nodes[3 + 2 * 5].keep = true; /* the sixth check */
+    d->nodes[3 + 2 * 5].keep = PL_GRAPH_KEEPS; /* the sixth check */
     folds_to(d, 20, "repo stage<0 stages×36<1 stages×36<2 stage<1 stage<4 stage<3+5");
     free(d);
 }
@@ -162,7 +162,7 @@ static void a_pipeline_opens_around_what_stays_out(void **state)
     struct drawn *d = chains(2, 10);
 
     (void)state;
-    d->nodes[4].keep = true;
+    d->nodes[4].keep = PL_GRAPH_KEEPS;
     folds_to(d, 10, "repo pipelines×3<0 stage<1 pipelines×6<2 pipelines×10<3");
     free(d);
 }
@@ -182,6 +182,97 @@ static void pipelines_that_read_each_other_become_one_box(void **state)
     }
     folds_to(d, 5, "repo pipelines×2<0 pipelines×8<1 pipelines×2<2");
     free(d);
+}
+
+static void a_box_of_alike_stages_is_spread(void **state)
+{
+    struct drawn *d = fan(4);
+
+    (void)state;
+    d->nodes[2].spread = true; /* the first work; the checks still fold */
+    folds_to(d, 8, "repo stage<0 stage<1 stages×4<2+4+5+6 stage<1 stage<1 stage<1 stage<3");
+    free(d);
+}
+
+/* Sets the wish of a pipeline's stages. */
+static void wish(struct drawn *d, uint32_t pipeline, enum pl_graph_wish wish)
+{
+    for (uint32_t v = 0; v < d->g.n_nodes; v++)
+        if (d->nodes[v].pipeline == pipeline)
+            d->nodes[v].wish = wish;
+}
+
+static void a_pipeline_is_shut_in_a_small_graph_even_if_a_stage_failed(void **state)
+{
+    struct drawn *d = chains(3, 3);
+
+    (void)state;
+    wish(d, 2, PL_GRAPH_SHUT);
+    d->nodes[4].keep = PL_GRAPH_STANDS_OUT;
+    folds_to(d, 200, "repo stage<0 stage<1 stage<2 pipelines×3<3 stage<4 stage<5 stage<6");
+    folds_to(d, UINT32_MAX, "repo stage<0 stage<1 stage<2 pipelines×3<3 stage<4 stage<5 stage<6");
+    d->nodes[5].keep = PL_GRAPH_KEEPS; /* searched */
+    folds_to(d, 200, "repo stage<0 stage<1 stage<2 stage<3 stage<4 stage<5 stage<6 stage<7 stage<8");
+    free(d);
+}
+
+static void a_pipeline_that_is_open_does_not_become_a_box(void **state)
+{
+    struct drawn *d = chains(3, 3);
+
+    (void)state;
+    wish(d, 2, PL_GRAPH_OPEN);
+    folds_to(d, 4, "repo pipelines×3<0 stage<1 stage<2 stage<3 pipelines×3<4");
+    free(d);
+}
+
+static void what_stands_out_folds_if_it_is_too_much(void **state)
+{
+    struct drawn *d = chains(2, 2000);
+
+    (void)state;
+    wish(d, 1, PL_GRAPH_OPEN);
+    for (uint32_t v = 2001; v < d->g.n_nodes; v++)
+        d->nodes[v].keep = PL_GRAPH_STANDS_OUT;
+    d->nodes[2010].keep = PL_GRAPH_KEEPS;
+    folds_to(d, 200, "repo pipelines×2000<0 pipelines×9<1 stage<2 pipelines×1990<3");
+    free(d);
+}
+
+static void pipelines_of_a_band_become_one_box_if_they_are_too_many(void **state)
+{
+    struct drawn *d = chains(5000, 2);
+    struct pl_arena *arena = pl_arena_create(0);
+    struct pl_graph_folding f;
+
+    (void)state;
+    folds_to(d, 200, "repo pipelines×10000<0");
+    f = folded(&d->g, 200, arena);
+    assert_int_equal(f.graph.nodes[1].pipeline, PL_GRAPH_NONE);
+    pl_arena_destroy(arena);
+    free(d);
+}
+
+static void a_graph_that_is_too_large_to_lay_out_is_folded(void **state)
+{
+    const uint32_t n = PL_GRAPH_NODES_MAX + 5;
+    struct pl_graph_node *nodes = calloc(n, sizeof *nodes);
+    struct pl_graph_edge *edges = calloc(n, sizeof *edges);
+    struct pl_arena *arena = pl_arena_create(0);
+    struct pl_graph_folding f;
+
+    (void)state;
+    nodes[0].pipeline = PL_GRAPH_NONE;
+    for (uint32_t v = 1; v < n; v++) {
+        nodes[v].kind = PL_GRAPH_STAGE;
+        nodes[v].keep = PL_GRAPH_STANDS_OUT; /* all have failed */
+        edges[v - 1] = (struct pl_graph_edge){.from = 0, .to = v};
+    }
+    f = folded(&(struct pl_graph){nodes, edges, n, n - 1, 1}, 200, arena);
+    assert_int_equal(f.graph.n_nodes, 2);
+    pl_arena_destroy(arena);
+    free(edges);
+    free(nodes);
 }
 
 static void edges_between_boxes_are_one(void **state)
@@ -228,10 +319,11 @@ static void folding_holds(const struct pl_graph *g, const struct pl_graph_foldin
     assert_int_equal(nodes, g->n_nodes);
     assert_int_equal(edges + inside, g->n_edges);
     for (uint32_t v = 0; v < g->n_nodes; v++)
-        if (g->nodes[v].keep)
+        if (g->nodes[v].keep == PL_GRAPH_KEEPS)
             assert_int_equal(f->count[f->node_of[v]], 1);
-    if (g->n_nodes <= limit)
-        assert_int_equal(f->graph.n_nodes, g->n_nodes);
+    for (uint32_t v = 0; g->n_nodes <= limit && v < g->n_nodes; v++)
+        if (g->nodes[v].wish != PL_GRAPH_SHUT)
+            assert_int_equal(f->count[f->node_of[v]], 1);
 }
 
 static void every_folding_can_be_laid_out(void **state)
@@ -245,8 +337,11 @@ static void every_folding_can_be_laid_out(void **state)
         struct pl_graph_layout l;
         struct pl_err err = {0};
 
-        for (uint32_t v = 0; v < d->g.n_nodes; v++)
-            d->nodes[v].keep = pl_splitmix64(&random) % 16 == 0;
+        for (uint32_t v = 0; v < d->g.n_nodes; v++) {
+            d->nodes[v].keep = pl_splitmix64(&random) % 16 == 0 ? PL_GRAPH_KEEPS : PL_GRAPH_FOLDS;
+            d->nodes[v].spread = pl_splitmix64(&random) % 50 == 0;
+            d->nodes[v].wish = d->nodes[v].pipeline == PL_GRAPH_NONE || seed % 2 ? PL_GRAPH_AS_FITS : d->nodes[v].pipeline % 3;
+        }
         f = folded(&d->g, 50, arena);
         folding_holds(&d->g, &f, 50);
         if (pl_graph_lay_out(&f.graph, arena, &l, &err) < 0)
@@ -269,6 +364,12 @@ int main(void)
         cmocka_unit_test(pipelines_become_boxes),
         cmocka_unit_test(a_pipeline_opens_around_what_stays_out),
         cmocka_unit_test(pipelines_that_read_each_other_become_one_box),
+        cmocka_unit_test(a_box_of_alike_stages_is_spread),
+        cmocka_unit_test(a_pipeline_is_shut_in_a_small_graph_even_if_a_stage_failed),
+        cmocka_unit_test(a_pipeline_that_is_open_does_not_become_a_box),
+        cmocka_unit_test(what_stands_out_folds_if_it_is_too_much),
+        cmocka_unit_test(pipelines_of_a_band_become_one_box_if_they_are_too_many),
+        cmocka_unit_test(a_graph_that_is_too_large_to_lay_out_is_folded),
         cmocka_unit_test(edges_between_boxes_are_one),
         cmocka_unit_test(every_folding_can_be_laid_out),
     };
