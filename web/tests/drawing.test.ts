@@ -4,7 +4,7 @@ import { drawingsOf, relatives, rounded } from "../src/core/drawing";
 
 const box = { w: 184, h: 84, count: 1, project: "p", row: 0 };
 const GRAPH: Graph = {
-  version: "1", w: 400, h: 300, total: 4, folded: false,
+  version: "1", w: 400, h: 300, total: 4, folded: false, bands_left: 0,
   bands: [{ x: 0, y: 48, w: 400, h: 100, pipelines: [{ project: "p", name: "a", version: 1 }] }, { x: 0, y: 200, w: 400, h: 100, pipelines: [{ project: "p", name: "b", version: 2 }] }],
   nodes: [
     { ...box, kind: "stage", band: 0, key: "p/one", name: "one", x: 200, y: 48, rail: 114, layer: 1 }, { ...box, kind: "repo", band: 0, key: "p/in", name: "in", x: 0, y: 92, rail: 114, layer: 0 },

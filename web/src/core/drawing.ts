@@ -25,6 +25,7 @@ export interface Drawing {
 export interface Picture {
   drawings: Drawing[];
   folded: boolean;
+  bandsLeft: number; // bands that come after those of the picture
   stages: Map<string, StageState>; // by PROJECT/NAME
   repos: Map<string, RepoState>;
 }
@@ -56,23 +57,45 @@ export function inOrder(nodes: Node[]): Node[] {
   return [...nodes].sort((a, b) => a.layer - b.layer || a.y - b.y);
 }
 
-const kept = new Map<string, Graph>(); // the newest picture of each question
+// What is asked for: one project or pipeline, and how it folds.
+export interface Question {
+  project?: string;
+  pipeline?: string;
+  keep?: string[];
+  spread?: string[];
+  open?: string[];
+  shut?: string[];
+  band?: number;
+}
+
+const kept = new Map<string, { graph: Graph; drawings: Drawing[] }>(); // the newest picture of each question
 const KEPT = 20;
 
+let shown: { stages: Map<string, StageState>; repos: Map<string, RepoState> } = { stages: new Map(), repos: new Map() };
+
+// What has not changed stays the same object, so that it is not drawn again.
+function shared<T extends { key: string }>(list: T[], before: Map<string, T>): Map<string, T> {
+  return new Map(list.map((one) => {
+    const old = before.get(one.key);
+    return [one.key, old && JSON.stringify(old) === JSON.stringify(one) ? old : one];
+  }));
+}
+
 // The state is asked for each time, the picture only when it is another one.
-export async function loadPicture(query: { project?: string; pipeline?: string }, signal?: AbortSignal): Promise<Picture> {
-  const key = `${query.project ?? ""}/${query.pipeline ?? ""}`;
-  const state: GraphState = await get("/api/v1/graph/state", { query, signal });
-  let graph = kept.get(key);
-  if (!graph || graph.version !== state.version) {
-    graph = await get("/api/v1/graph", { query, signal });
-    kept.set(key, graph);
+export async function loadPicture(question: Question, signal?: AbortSignal): Promise<Picture> {
+  const key = JSON.stringify(question);
+  const { project, pipeline } = question;
+  const state: GraphState = await get("/api/v1/graph/state", { query: { ...(project ? { project } : {}), ...(pipeline ? { pipeline } : {}) }, signal });
+  let found = kept.get(key);
+  if (!found || found.graph.version !== state.version) {
+    const graph = await get("/api/v1/graph", { query: question, signal });
+    found = { graph, drawings: drawingsOf(graph) };
+    kept.delete(key);
+    kept.set(key, found);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
   }
-  return {
-    drawings: drawingsOf(graph), folded: graph.folded,
-    stages: new Map(state.stages.map((stage) => [stage.key, stage])), repos: new Map(state.repos.map((repo) => [repo.key, repo])),
-  };
+  shown = { stages: shared(state.stages, shown.stages), repos: shared(state.repos, shown.repos) };
+  return { drawings: found.drawings, folded: found.graph.folded, bandsLeft: found.graph.bands_left, ...shown };
 }
 
 // The path of an edge with round corners.
@@ -96,14 +119,20 @@ export function rounded(points: [number, number][], radius = 8): string {
 export function relatives(edges: { from: number; to: number }[], id: number): Set<number> {
   const found = new Set([id]);
   const walk = (from: "from" | "to", to: "from" | "to") => {
+    const next = new Map<number, number[]>();
+    for (const edge of edges) {
+      const list = next.get(edge[from]);
+      if (list) list.push(edge[to]);
+      else next.set(edge[from], [edge[to]]);
+    }
     const seen = new Set([id]);
     const queue = [id];
     for (let at = queue.pop(); at !== undefined; at = queue.pop()) {
-      for (const edge of edges) {
-        if (edge[from] !== at || seen.has(edge[to])) continue;
-        seen.add(edge[to]);
-        found.add(edge[to]);
-        queue.push(edge[to]);
+      for (const other of next.get(at) ?? []) {
+        if (seen.has(other)) continue;
+        seen.add(other);
+        found.add(other);
+        queue.push(other);
       }
     }
   };

@@ -1,6 +1,8 @@
 // How wide text is in the page's font, for labels in drawings.
 
 let context: CanvasRenderingContext2D | null | undefined;
+let family = "";
+let set = ""; // the context's font
 const known = new Map<string, number>();
 const KEPT = 20_000;
 
@@ -11,7 +13,10 @@ export function widthOf(text: string, weight: 400 | 600 = 400, px = 12): number 
   if (width !== undefined) return width;
   context ??= typeof document === "undefined" ? null : document.createElement("canvas").getContext("2d");
   if (context) {
-    context.font = `${weight} ${px}px ${getComputedStyle(document.body).fontFamily}`;
+    // asked once: the browser would compute the page's style again for each text while a drawing grows
+    family ||= getComputedStyle(document.body).fontFamily;
+    const font = `${weight} ${px}px ${family}`;
+    if (font !== set) context.font = set = font;
     width = context.measureText(text).width;
   } else {
     width = text.length * px * 0.62;

@@ -1,11 +1,9 @@
 // The start page: does anything need me, what runs, what came in, and what feeds what.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { get } from "../api/client";
 import type { Commit, Gpus, Job, Pipeline, Repo, Run, Status } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, number, size, spelled } from "../core/format";
-import { pageKeys } from "../core/keys";
-import { type Picture, loadPicture } from "../core/drawing";
 import { useLoad } from "../core/load";
 import { type Need, disksOf, needOf } from "../core/needs";
 import { now } from "../core/now";
@@ -14,7 +12,8 @@ import { isOver, runState } from "../core/states";
 import { setQuery } from "../core/going";
 import { announce, needs as needsCount } from "../parts/frame";
 import { Bar, datumPieces } from "../parts/bar";
-import { Graph, RunBars, StageList } from "../parts/graph";
+import { Feeds } from "../parts/feeds";
+import { RunBars } from "../parts/graph";
 import { Icon } from "../parts/icons";
 import { LastResults } from "../parts/lastresults";
 import { Content, Head, Part } from "../parts/page";
@@ -27,23 +26,21 @@ interface Facts {
   pipelines: Pipeline[];
   repos: Repo[];
   needs: Need[];
-  picture: Picture;
 }
 
 const RUNS = 200;
 const JOBS = 2000;
 
-async function load(project: string, signal: AbortSignal): Promise<Facts> {
-  const [status, runs, jobs, pipelines, repos, listed, picture] = await Promise.all([
+async function load(signal: AbortSignal): Promise<Facts> {
+  const [status, runs, jobs, pipelines, repos, listed] = await Promise.all([
     get("/api/v1/status", { signal }),
     get("/api/v1/runs", { query: { limit: RUNS }, signal }),
     get("/api/v1/jobs", { query: { limit: JOBS }, signal }),
     get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
     get("/api/v1/repos", { query: { limit: 10000 }, signal }),
     get("/api/v1/needs", { signal }),
-    loadPicture(project ? { project } : {}, signal),
   ]);
-  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, needs: listed.needs.map(needOf), picture };
+  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, needs: listed.needs.map(needOf) };
 }
 
 function headline(needs: Need[], running: number): string {
@@ -134,8 +131,6 @@ function NewData({ repos }: { repos: Repo[] }) {
   );
 }
 
-const BAND_NAMES = 6;
-
 function Bars({ rows, pipeline }: { rows: Row[]; pipeline: { project: string; name: string } }) {
   const bars = barsOf(rows, pipeline);
   return <span class="right p2"><RunBars runs={bars} pipeline={name(pipeline.name)} /><span class="small faint">{counted(bars.length, "run")}</span></span>;
@@ -146,47 +141,20 @@ function barsOf(rows: Row[], pipeline: { project: string; name: string }) {
     .map((row) => ({ id: row.run.id, shape: runState(row.run, row.jobs).shape, ms: ((row.run.finished_us ?? now.value * 1000) - row.run.created_us) / 1000 }));
 }
 
-function Pipelines({ data, rows, asList, project }: { data: Facts; rows: Row[]; asList: boolean; project: string }) {
-  const [zoom, setZoom] = useState(0);
-  useEffect(() => pageKeys({ f: () => setZoom(0), "+": () => setZoom((z) => Math.min(2, (z || 0.9) + 0.15)), "-": () => setZoom((z) => Math.max(0.45, (z || 1) - 0.15)) }), []);
+function Pipelines({ data, rows, query, project }: { data: Facts; rows: Row[]; query: URLSearchParams; project: string }) {
+  const asList = query.get("view") === "list";
   const projects = [...new Set(data.pipelines.map((pipeline) => pipeline.project))];
   const stopped = (one: { project: string; name: string }) => data.pipelines.some((pipeline) => pipeline.project === one.project && pipeline.name === one.name && pipeline.state === "stopped");
   return (
-    <Part id="graph" title="What feeds what"
+    <Feeds query={query} of={project ? { project } : {}}
       beside={<span class="tabs"><To place={{ page: "home" }} query={{ project }} class={asList ? "" : "on"}>Graph</To><To place={{ page: "home" }} query={{ project, view: "list" }} class={asList ? "on" : ""}>List</To></span>}
-      right={<>
-        {projects.length > 1 && (
-          <select aria-label="Project" value={project} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
-            <option value="">all projects</option>{projects.map((one) => <option key={one}>{one}</option>)}
-          </select>)}
-        {!asList && <span class="p2 acts">
-          <button type="button" class="btn small" aria-label="Nearer" onClick={() => setZoom(Math.min(2, (zoom || 0.9) + 0.15))}>+</button>
-          <button type="button" class="btn small" aria-label="Farther" onClick={() => setZoom(Math.max(0.45, (zoom || 1) - 0.15))}>−</button>
-          <button type="button" class="btn small" onClick={() => setZoom(0)}>Fit <kbd aria-hidden="true">f</kbd></button></span>}
-      </>}>
-      <div class={`panel graph ${asList ? "as-list" : ""}`}>
-        {data.picture.drawings.map((drawing, i) => (
-          <div key={drawing.pipelines.map((one) => `${one.project}/${one.name}`).join() || i}>
-            <div class="graph-title">
-              {drawing.pipelines.slice(0, BAND_NAMES).map((one) => (
-                <h3 key={one.name}><To class="quiet" place={{ page: "pipeline", project: one.project, pipeline: one.name }}>{name(one.name)}</To>{" "}
-                  <span class="faint plain">{one.project} · version {one.version}{one.commit ? ` · ${one.commit.slice(0, 8)}` : ""}{stopped(one) ? " · stopped" : ""}</span></h3>))}
-              {drawing.pipelines.length > BAND_NAMES && <span class="faint">and {counted(drawing.pipelines.length - BAND_NAMES, "more pipeline")}</span>}
-              {drawing.pipelines.length === 1 && <Bars rows={rows} pipeline={drawing.pipelines[0]!} />}
-            </div>
-            {!asList && <Graph drawing={drawing} picture={data.picture} zoom={zoom} />}
-            <div class="graph-list"><StageList drawing={drawing} picture={data.picture} /></div>
-          </div>
-        ))}
-        <div class="graph-key legend p2">
-          <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="2" fill="none" stroke="var(--edge)" /></svg>stage</span>
-          <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="var(--data-bg)" stroke="var(--data)" /></svg>repo</span>
-          <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="none" stroke="var(--edge)" stroke-dasharray="3 2" /></svg>older than what it was made from</span>
-          <span><svg viewBox="0 0 16 10" aria-hidden="true"><path d="M0 5h16" stroke="var(--run)" stroke-width="2" /></svg>feeds what runs now</span>
-          <span><svg class="bar key" viewBox="0 0 40 6" aria-hidden="true"><rect class="b-fail" width="6" height="6" /><rect class="b-done" x="6" width="12" height="6" /><rect class="b-reused" x="18" width="12" height="6" /></svg>failed, ran, reused, to do</span>
-        </div>
-      </div>
-    </Part>
+      right={projects.length > 1 && (
+        <select aria-label="Project" value={project} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
+          <option value="">all projects</option>{projects.map((one) => <option key={one}>{one}</option>)}
+        </select>)}
+      titles={{ title: (one) => (
+        <h3><To class="quiet" place={{ page: "pipeline", project: one.project, pipeline: one.name }}>{name(one.name)}</To>{" "}
+          <span class="faint plain">{one.project} · version {one.version}{one.commit ? ` · ${one.commit.slice(0, 8)}` : ""}{stopped(one) ? " · stopped" : ""}</span></h3>), alone: (one) => <Bars rows={rows} pipeline={one} /> }} />
   );
 }
 
@@ -206,7 +174,7 @@ function FirstUse({ repos }: { repos: Repo[] }) {
 
 export function Home({ query }: { query: URLSearchParams }) {
   const project = query.get("project") ?? "";
-  const loaded = useLoad(`home ${project}`, (signal) => load(project, signal), (event) => ["run", "job", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
+  const loaded = useLoad("home", load, (event) => ["run", "job", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
   const data = loaded.data;
   const needs = data?.needs ?? [];
   const worst = needs[0]?.title ?? "";
@@ -231,7 +199,7 @@ export function Home({ query }: { query: URLSearchParams }) {
             </div>
             <aside aria-label="Results and new data"><LastResults project={project} /><NewData repos={facts_.repos} /></aside>
           </div>
-          <Pipelines data={facts_} rows={rows} asList={query.get("view") === "list"} project={project} />
+          <Pipelines data={facts_} rows={rows} query={query} project={project} />
         </>
       );
     }}</Content>

@@ -5,32 +5,18 @@ import type { Pipeline } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, short } from "../core/format";
 import { go } from "../core/going";
-import { type Picture, loadPicture } from "../core/drawing";
 import { useLoad } from "../core/load";
 import { pathOf } from "../core/places";
 import { prettyJson } from "../core/preview";
 import { stagesInOrder } from "../core/runs";
 import { may } from "../core/session";
 import { Confirm } from "../parts/dialog";
-import { Graph, StageList } from "../parts/graph";
+import { Feeds } from "../parts/feeds";
 import { Icon } from "../parts/icons";
 import { Crumbs, Head, Part, Skeleton } from "../parts/page";
 import { TextLines } from "../parts/preview";
 import { Age, Command, To } from "../parts/words";
 import { Gone } from "./gone";
-
-interface Facts {
-  pipeline: Pipeline;
-  picture: Picture;
-}
-
-async function load(project: string, pipeline: string, signal: AbortSignal): Promise<Facts> {
-  const [found, picture] = await Promise.all([
-    get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline }, signal }),
-    loadPicture({ project, pipeline }, signal),
-  ]);
-  return { pipeline: found, picture };
-}
 
 function Actions({ pipeline }: { pipeline: Pipeline }) {
   const [asked, ask] = useState<"run" | "stop" | null>(null);
@@ -63,9 +49,9 @@ function Actions({ pipeline }: { pipeline: Pipeline }) {
 }
 
 export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
-  const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => load(project, title, signal), (event) => ["pipeline", "job", "commit"].includes(event.type));
+  const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, signal }), (event) => event.type === "pipeline");
   if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`pipeline ${name(title)} in ${name(project)}`} /> : <Skeleton rows={8} />;
-  const { pipeline, picture } = loaded.data;
+  const pipeline = loaded.data;
   const view = query.get("view") ?? "";
   const origin = pipeline.origin;
   // a spec on one line, as a program writes it, is shown over lines
@@ -76,9 +62,7 @@ export function PipelinePage({ project, pipeline: title, query }: { project: str
       <Crumbs>{[<To place={{ page: "pipelines" }}>Pipelines</To>, <span>{project}</span>, <span>{name(pipeline.name)}</span>]}</Crumbs>
       <Head title={pipeline.state === "stopped" ? `${name(pipeline.name)} is stopped at version ${pipeline.version}.` : `${name(pipeline.name)} runs version ${pipeline.version} of ${counted(pipeline.stages.length, "stage")}.`}
         lead={[<>changed <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null]} acts={<Actions pipeline={pipeline} />} />
-      <Part id="graph" title="What feeds what">
-        <div class="panel graph">{picture.drawings.map((drawing, i) => <div key={i}><Graph drawing={drawing} picture={picture} /><div class="graph-list"><StageList drawing={drawing} picture={picture} /></div></div>)}</div>
-      </Part>
+      <Feeds query={query} of={{ project, pipeline: title }} />
       <div class="cols">
         <Part id="spec" title="Spec" beside={<span class="tabs">
           <To place={{ page: "pipeline", project, pipeline: title }} class={view ? "" : "on"}>as written</To>

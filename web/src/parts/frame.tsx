@@ -109,6 +109,8 @@ const KEYS: [string, string][] = [
   ["Esc", "close"],
   ["?", "this list"],
   ["f + -", "graph: all of it, nearer, farther; logs: follow"],
+  ["s", "graph: find a stage or repo in it"],
+  ["\u2190 \u2192 \u2191 \u2193 x", "graph: along the edges, up and down; fold the pipeline"],
   ["n p c", "failures: next, previous, copy the try command"],
 ];
 

@@ -1,10 +1,12 @@
 // The graph of pipelines: repos as pills, stages as boxes with the pill of what they write; state by shape and words as well as colour.
-import { useRef, useState } from "preact/hooks";
+import { memo } from "preact/compat";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { GraphDatums, RepoState, StageState } from "../api/schema";
 import { type Drawing, type Edge, HANG, type Node, type Picture, inOrder, relatives, rounded } from "../core/drawing";
+import { type Wishes, opened, queryOf } from "../core/folding";
 import { name } from "../core/foreign";
 import { age, counted, duration, number, size } from "../core/format";
-import { go } from "../core/going";
+import { go, withQuery } from "../core/going";
 import { fit, widthOf } from "../core/measure";
 import { now } from "../core/now";
 import { type Place, href, pathOf } from "../core/places";
@@ -75,14 +77,14 @@ function Shape16({ of, x, y, size: px = 16, tone }: { of: Shape | "repo" | "stal
   return <svg x={x} y={y} width={px} height={px} viewBox="0 0 16 16" class={`i ${tone}`}>{shapeOf(of)}</svg>;
 }
 
-function RepoPill({ node, repo, events }: { node: Node; repo: RepoState | undefined; events: object }) {
+function RepoPill({ node, repo, beside }: { node: Node; repo: RepoState | undefined; beside: string }) {
   const commit = repo?.commit;
   const words = fit(commit ? `${counted(commit.files, "file")} · ${size(commit.bytes)}` : "no file yet", 114);
   const title = fit(name(node.name ?? ""), 114, 600, 13);
   const who = commit ? fit(`${commit.author ? `${name(commit.author)}, ` : ""}${age(commit.created_us, now.value)}`, 140) : "";
   const place: Place = commit ? { page: "files", project: node.project, repo: node.name ?? "", ref: node.branch ?? "master", path: "" } : { page: "repo", project: node.project, repo: node.name ?? "" };
   return (
-    <a href={href(place)} aria-label={`${title} ${words} ${who}, repo ${name(node.name ?? "")}`} data-node={node.key} {...events}>
+    <a href={href(place)} aria-label={`${title} ${words} ${who}, repo ${name(node.name ?? "")}${beside}`} data-at={node.at}>
       <rect class="pill" x={node.x} y={node.y} width={node.w} height={node.h} rx={node.h / 2} />
       <Shape16 of="repo" x={node.x + 14} y={node.y + 14} tone="data-c" />
       <text class="name" x={node.x + 38} y={node.y + 19}>{title}</text>{" "}
@@ -122,7 +124,7 @@ function datumBar(datums: GraphDatums, gpu: boolean, runs: boolean, x: number, y
 
 const BORDERS: Partial<Record<Shape, string>> = { part: "part", failed: "fail", running: "run", starting: "run", finishing: "run", waiting: "wait", stopped: "wait", not: "wait" };
 
-function StageBox({ node, stage, events }: { node: Node; stage: StageState | undefined; events: object }) {
+function StageBox({ node, stage, beside }: { node: Node; stage: StageState | undefined; beside: string }) {
   const state = stageState(stage);
   const line = lineOf(stage);
   const took = tookOf(stage);
@@ -133,11 +135,11 @@ function StageBox({ node, stage, events }: { node: Node; stage: StageState | und
   const words = fit(line.text, 164);
   // begins with what is seen, as speech input wants it
   const seen = [title, gpus ? chip : "", words, took].filter(Boolean).join(" ");
-  const label = `${seen}, stage ${name(node.name ?? "")}, ${state.word}${words === line.text ? "" : `: ${line.text}`}`;
+  const label = `${seen}, stage ${name(node.name ?? "")}, ${state.word}${words === line.text ? "" : `: ${line.text}`}${beside}`;
   const datums = stage?.datums ?? NONE;
   return (
     <>
-      <a href={href(placeOfStage(node.project, node.name ?? "", stage))} aria-label={label} data-node={node.key} {...events}>
+      <a href={href(placeOfStage(node.project, node.name ?? "", stage))} aria-label={label} data-at={node.at}>
         <rect class={`box ${BORDERS[state.shape] ?? ""}`} x={node.x} y={node.y} width={node.w} height={node.h} rx="6" />
         <Shape16 of={state.shape} x={node.x + 10} y={node.y + 9} tone={`state ${state.shape}`} />
         <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
@@ -151,24 +153,39 @@ function StageBox({ node, stage, events }: { node: Node; stage: StageState | und
   );
 }
 
-// Several stages, repos or pipelines in one box: how many, and what is wrong with them.
-function FoldedBox({ node, picture, events }: { node: Node; picture: Picture; events: object }) {
-  const members = (node.members ?? []).map((key) => picture.stages.get(key)).filter((one) => one !== undefined);
-  const failed = members.filter((one) => one.state === "failed").length;
-  const partly = members.filter((one) => one.state === "partly_failed").length;
-  const running = members.filter((one) => RUNS.has(keyOf(one))).length;
+interface Sums {
+  failed: number;
+  partly: number;
+  running: number;
+}
+
+function sumsOf(node: Node, stages: Map<string, StageState>): Sums {
+  const sums = { failed: 0, partly: 0, running: 0 };
+  for (const key of node.members ?? []) {
+    const stage = stages.get(key);
+    if (stage?.state === "failed") sums.failed++;
+    else if (stage?.state === "partly_failed") sums.partly++;
+    else if (stage && RUNS.has(keyOf(stage))) sums.running++;
+  }
+  return sums;
+}
+
+// Several stages, repos or pipelines in one box: how many, and what is wrong with them. It opens.
+function FoldedBox({ node, failed, partly, running, to, beside }: Sums & { node: Node; to: string; beside: string }) {
   const noun = node.kind === "repos" ? "repo" : "stage";
-  const title = fit(counted(node.count, noun), node.w - 44, 600, 13);
+  const title = fit(counted(node.count, noun), node.w - 60, 600, 13);
   const words = fit(failed ? `${number(failed)} failed` : partly ? `${number(partly)} partly failed` : running ? `${number(running)} running` : name(node.pipeline ?? ""), node.w - 20);
   const shape: Shape | "repo" = node.kind === "repos" ? "repo" : failed ? "failed" : partly ? "part" : running ? "running" : "done";
-  const place: Place = node.pipeline ? { page: "pipeline", project: node.project, pipeline: node.pipeline } : { page: "data" };
+  const box = node.kind === "repos" ? "pill" : `box ${failed ? "fail" : partly ? "part" : running ? "run" : ""}`;
+  const rx = node.kind === "repos" ? node.h / 2 : 6;
   return (
-    <a href={href(place)} aria-label={`${title} ${words}`} data-node={`${node.at}`} {...events}>
-      <rect class={node.kind === "repos" ? "pill" : `box ${failed ? "fail" : partly ? "part" : running ? "run" : ""}`} x={node.x + 4} y={node.y - 4} width={node.w} height={node.h} rx={node.kind === "repos" ? node.h / 2 : 6} />
-      <rect class={node.kind === "repos" ? "pill" : `box ${failed ? "fail" : partly ? "part" : running ? "run" : ""}`} x={node.x} y={node.y} width={node.w} height={node.h} rx={node.kind === "repos" ? node.h / 2 : 6} />
+    <a href={to} aria-label={`${title} ${words}${node.pipeline ? `, of pipeline ${name(node.pipeline)}` : ""}: unfold${beside}`} data-at={node.at} data-opens>
+      <rect class={box} x={node.x + 4} y={node.y - 4} width={node.w} height={node.h} rx={rx} />
+      <rect class={box} x={node.x} y={node.y} width={node.w} height={node.h} rx={rx} />
       <Shape16 of={shape} x={node.x + 10} y={node.y + 9} tone={shape === "repo" ? "data-c" : `state ${shape}`} />
       <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
       <text x={node.x + (node.kind === "repos" ? 32 : 10)} y={node.y + 37}>{words}</text>
+      <path class="opens" d={`M${node.x + node.w - 22} ${node.y + 17}h10m-5 -5v10`} />
     </a>
   );
 }
@@ -208,49 +225,95 @@ function follow(drawing: Drawing, from: Node, key: string): Node | undefined {
   return step ? column[column.findIndex((node) => node.at === from.at) + step] : undefined;
 }
 
-export function Graph({ drawing, picture, zoom = 0 }: { drawing: Drawing; picture: Picture; zoom?: number }) {
+// What a node reads and what reads it, in words for those who do not see the edges.
+function neighbours(drawing: Drawing): Map<number, string> {
+  const MOST = 4;
+  const nameAt = new Map(drawing.nodes.map((node) => [node.at, name(node.name ?? counted(node.count, node.kind === "repos" ? "repo" : "stage"))]));
+  const list = (names: string[]) => (names.length > MOST ? `${names.slice(0, MOST).join(", ")} and ${names.length - MOST} more` : names.join(", "));
+  const reads = new Map<number, Set<string>>();
+  const feeds = new Map<number, Set<string>>();
+  const put = (map: Map<number, Set<string>>, at: number, other: number) => map.set(at, (map.get(at) ?? new Set()).add(nameAt.get(other) ?? ""));
+  for (const edge of drawing.edges) {
+    put(reads, edge.to, edge.from);
+    put(feeds, edge.from, edge.to);
+  }
+  return new Map(drawing.nodes.map((node) => {
+    const [from, to] = [[...(reads.get(node.at) ?? [])], [...(feeds.get(node.at) ?? [])]];
+    return [node.at, `${from.length ? `, reads ${list(from)}` : ""}${to.length ? `, feeds ${list(to)}` : ""}`];
+  }));
+}
+
+const Edges = memo(EdgePath);
+const Stage = memo(StageBox);
+const Pill = memo(RepoPill);
+const Folded = memo(FoldedBox);
+
+// A new value only where it differs: nodes are compared by what they are given.
+function Shown({ node, picture, wishes, beside }: { node: Node; picture: Picture; wishes: Wishes | undefined; beside: string }) {
+  if (node.kind === "stage") return <Stage node={node} stage={picture.stages.get(node.key ?? "")} beside={beside} />;
+  if (node.kind === "repo") return <Pill node={node} repo={picture.repos.get(node.key ?? "")} beside={beside} />;
+  const wished = wishes && opened(wishes, node);
+  const place: Place = node.pipeline ? { page: "pipeline", project: node.project, pipeline: node.pipeline } : { page: "pipelines" };
+  return <Folded node={node} {...sumsOf(node, picture.stages)} to={wished ? withQuery(queryOf(wished)) : href(place)} beside={beside} />;
+}
+
+export interface Search {
+  hits: Set<number>; // nodes that were found or hold what was found
+  current: number | null;
+}
+
+// `shutNode` is called for the key x on a node: its pipeline becomes one box.
+export function Graph({ drawing, picture, zoom = 0, wishes, search, shutNode }: {
+  drawing: Drawing; picture: Picture; zoom?: number; wishes?: Wishes; search?: Search | null; shutNode?: (node: Node) => void;
+}) {
   const [focus, setFocus] = useState<number | null>(null);
   const place = useRef<SVGSVGElement>(null);
-  const related = focus !== null ? relatives(drawing.edges, focus) : null;
-  const stageAt = (at: number) => {
-    const node = drawing.nodes.find((one) => one.at === at);
-    return node?.kind === "stage" && node.key ? picture.stages.get(node.key) : undefined;
+  const byAt = useMemo(() => new Map(drawing.nodes.map((node) => [node.at, node])), [drawing]);
+  const ordered = useMemo(() => inOrder(drawing.nodes), [drawing]);
+  const beside = useMemo(() => neighbours(drawing), [drawing]);
+  const related = useMemo(() => (focus !== null && byAt.has(focus) ? relatives(drawing.edges, focus) : null), [drawing, focus]);
+  const [w, h] = [drawing.w + 32, drawing.h + 24];
+
+  // one listener for all nodes: a graph may have thousands
+  const nodeOf = (event: Event) => {
+    const at = (event.target as Element).closest?.("[data-at]")?.getAttribute("data-at");
+    return at ? byAt.get(Number(at)) : undefined;
   };
-  const events = (node: Node) => ({
-    onPointerEnter: () => setFocus(node.at),
-    onPointerLeave: () => setFocus(null),
-    onFocus: () => setFocus(node.at),
-    onBlur: () => setFocus(null),
-    onKeyDown: (event: KeyboardEvent) => {
-      const next = follow(drawing, node, event.key);
-      if (!next) return;
-      event.preventDefault();
-      const id = next.key ?? `${next.at}`;
-      [...(place.current?.querySelectorAll<SVGAElement>("a[data-node]") ?? [])].find((one) => one.getAttribute("data-node") === id)?.focus();
-    },
-  });
+  const key = (event: KeyboardEvent) => {
+    const node = nodeOf(event);
+    if (!node || event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = follow(drawing, node, event.key);
+    if (next) place.current?.querySelector<SVGAElement>(`[data-at="${next.at}"]`)?.focus();
+    else if (event.key === "x" && shutNode && node.pipeline) shutNode(node);
+    else if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+  };
   const tone = (edge: Edge) => {
     if (related?.has(edge.from) && related.has(edge.to)) return "hot";
-    const state = keyOf(stageAt(edge.to));
+    const to = byAt.get(edge.to);
+    const state = keyOf(to?.kind === "stage" && to.key ? picture.stages.get(to.key) : undefined);
     return RUNS.has(state) ? "live" : state === "waiting" ? "wait" : "";
   };
-  const [w, h] = [drawing.w + 32, drawing.h + 24];
+  const mark = (node: Node) => [related && !related.has(node.at) ? "dim" : search && !related && !search.hits.has(node.at) ? "dim" : "", search?.current === node.at ? "found" : ""].filter(Boolean).join(" ");
+  const stages = drawing.nodes.filter((node) => node.kind === "stage").length;
   return (
     <div class="graph-scroll">
       <svg ref={place} class={`g ${zoom > 0 ? "sized" : ""}`} viewBox={`-16 -14 ${w} ${h}`} {...(zoom > 0 ? { width: w * zoom, height: h * zoom } : {})} role="group"
-        aria-label={`Graph of ${drawing.pipelines.map((one) => name(one.name)).join(", ")}`}
-        style={zoom > 0 ? {} : { minWidth: `${Math.round(w * ZOOM_LEAST)}px`, maxWidth: `${Math.round(w * 1.05)}px` }}>
-        {drawing.edges.map((edge, i) => <EdgePath key={i} edge={edge} tone={tone(edge)} dim={related !== null && !(related.has(edge.from) && related.has(edge.to))} />)}
-        {inOrder(drawing.nodes).map((node) => (
-          <g class={related && !related.has(node.at) ? "dim" : ""} key={node.at}>
-            {node.kind === "stage" ? <StageBox node={node} stage={picture.stages.get(node.key ?? "")} events={events(node)} />
-              : node.kind === "repo" ? <RepoPill node={node} repo={picture.repos.get(node.key ?? "")} events={events(node)} />
-                : <FoldedBox node={node} picture={picture} events={events(node)} />}
-          </g>
-        ))}
+        aria-label={`Graph of ${listed(drawing.pipelines.map((one) => name(one.name)))}: ${counted(stages, "stage")} drawn. Arrow keys follow the edges.`}
+        style={zoom > 0 ? {} : { minWidth: `${Math.round(w * ZOOM_LEAST)}px`, maxWidth: `${Math.round(w * 1.05)}px` }}
+        onPointerOver={(event) => setFocus(nodeOf(event)?.at ?? null)} onPointerLeave={() => setFocus(null)}
+        onFocusIn={(event) => setFocus(nodeOf(event)?.at ?? null)} onFocusOut={() => setFocus(null)} onKeyDown={key}>
+        {drawing.edges.map((edge, i) => <Edges key={i} edge={edge} tone={tone(edge)} dim={related !== null && !(related.has(edge.from) && related.has(edge.to))} />)}
+        {ordered.map((node) => <g class={mark(node)} key={node.at}><Shown node={node} picture={picture} wishes={wishes} beside={beside.get(node.at) ?? ""} /></g>)}
       </svg>
     </div>
   );
+}
+
+const NAMED = 6;
+
+function listed(names: string[]): string {
+  return names.length > NAMED ? `${names.slice(0, NAMED).join(", ")} and ${names.length - NAMED} more` : names.join(", ");
 }
 
 // The same as a list: what narrow screens get. Stages that are folded are in it, too.
