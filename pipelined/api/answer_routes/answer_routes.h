@@ -14,6 +14,7 @@
  *   provenance_walk   commits that a commit was made from, and commits made from it
  *   routes_failures   failed datums of a job in groups
  *   routes_gpus       what the GPUs did in the last 24 hours
+ *   routes_find       finds things by a part of their name or id
  *   routes_job_cause  why a job ran
  *   routes_lineage    jobs as events of OpenLineage
  *   metric_lines      reads the stored lines of metrics.jsonl

@@ -61,6 +61,12 @@ function row(step: number): void {
 let afterG = 0;
 
 function pressed(event: KeyboardEvent): void {
+  // also while typing, and with single keys turned off
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key === "k" && !document.querySelector("dialog[open]")) {
+    finding.value = true;
+    event.preventDefault();
+    return;
+  }
   if (!keysOn.value || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
   const place = Date.now() - afterG < 1500 ? PLACES[event.key] : undefined;
   afterG = 0;

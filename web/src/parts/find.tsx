@@ -1,82 +1,84 @@
-// Find: runs, repos, pipelines and stages by a part of their name, and files as REPO@REF:/PATH.
+// Find: stages, pipelines and repos by a part of their name, runs and commits by their id, jobs as STAGE@RUN, and files as REPO@REF:/PATH.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client";
 import { name } from "../core/foreign";
+import { type Row, rowsOf } from "../core/found";
 import { go } from "../core/going";
 import { useLoad } from "../core/load";
-import { type Place, fileNamed, pathOf } from "../core/places";
+import { pathOf } from "../core/places";
 import { Dialog } from "./dialog";
 import { ErrorNote } from "./page";
-import { Icon, type Sign } from "./icons";
-
-export interface Found {
-  sign: Sign;
-  text: string;
-  more: string;
-  place: Place;
-}
+import { Icon } from "./icons";
 
 const SHOWN_MAX = 12;
-const RUN_ID = /^[0-9a-f]{4,32}$/;
+const TYPED_MS = 120; // the daemon is asked when nothing was typed for so long
+const TEXT_MAX = 200;
 
-async function everything(signal: AbortSignal): Promise<Found[]> {
-  const [repos, pipelines, runs] = await Promise.all([
-    get("/api/v1/repos", { query: { limit: 10000 }, signal }),
-    get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
-    get("/api/v1/runs", { query: { limit: 1000 }, signal }),
-  ]);
-  return [
-    ...pipelines.pipelines.map((one): Found => ({ sign: "stage", text: one.name, more: `pipeline of ${one.project}`, place: { page: "pipeline", project: one.project, pipeline: one.name } })),
-    ...repos.repos.map((one): Found => ({ sign: "repo", text: one.name, more: one.kind === "input" ? `repo of ${one.project}` : `output of ${one.project}`, place: { page: "repo", project: one.project, repo: one.name } })),
-    ...runs.runs.map((one): Found => ({ sign: "again", text: one.id, more: `run, ${one.cause} ${one.message}`, place: { page: "run", run: one.id } })),
-  ];
+// Without a text, the pipelines.
+async function ask(text: string, signal: AbortSignal): Promise<{ text: string; rows: Row[]; more: boolean }> {
+  if (text) {
+    const { found, more } = await get("/api/v1/find", { query: { q: text, limit: SHOWN_MAX }, signal });
+    return { text, rows: rowsOf(found, text), more };
+  }
+  const { pipelines } = await get("/api/v1/pipelines", { query: { limit: SHOWN_MAX }, signal });
+  return { text, rows: rowsOf(pipelines.map((one) => ({ kind: "pipeline", project: one.project, name: one.name, id: "", text: "" })), ""), more: false };
 }
 
-// Those that have the text, first those whose name begins with it.
-export function matching(all: Found[], text: string): Found[] {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return all.filter((one) => one.sign !== "again").slice(0, SHOWN_MAX);
-  const rank = (one: Found) => (one.text.toLowerCase() === wanted ? 0 : one.text.toLowerCase().startsWith(wanted) ? 1 : 2);
-  const found = all.filter((one) => `${one.text} ${one.more}`.toLowerCase().includes(wanted)).sort((a, b) => rank(a) - rank(b)).slice(0, SHOWN_MAX);
-  const file = fileNamed(text);
-  if (file?.page === "files") found.unshift({ sign: "file", text: text.trim(), more: "file", place: file });
-  if (found.length === 0 && RUN_ID.test(wanted)) found.push({ sign: "again", text: wanted, more: "run with this id", place: { page: "run", run: wanted } });
-  return found;
+// The text after a pause in typing.
+function useSettled(text: string): string {
+  const [settled, settle] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(text), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
 }
 
 export function FindDialog({ close }: { close: () => void }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const field = useRef<HTMLInputElement>(null);
-  const all = useLoad("find", everything);
-  const found = matching(all.data ?? [], text);
+  const settled = useSettled(text.trim().slice(0, TEXT_MAX));
+  const answer = useLoad(`find ${settled}`, (signal) => ask(settled, signal));
+  // until the next answer comes, the one before stays
+  const kept = useRef(answer.data);
+  kept.current = answer.data ?? kept.current;
+  const rows = kept.current?.rows ?? [];
+  const fresh = kept.current?.text === text.trim().slice(0, TEXT_MAX);
+  const wanted = useRef(false); // Enter was pressed before the answer was there
   useEffect(() => field.current?.focus(), []);
-  const open = (one: Found | undefined) => {
+  const open = (one: Row | undefined) => {
     if (!one) return;
     close();
     go(pathOf(one.place));
   };
+  useEffect(() => {
+    if (wanted.current && fresh) open(rows[0]);
+    if (fresh) wanted.current = false;
+  }, [fresh, rows]);
   const key = (event: KeyboardEvent) => {
-    if (event.key === "ArrowDown") setAt(Math.min(found.length - 1, at + 1));
+    if (event.key === "ArrowDown") setAt(Math.min(rows.length - 1, at + 1));
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
-    else if (event.key === "Enter") open(found[at]);
+    else if (event.key === "Enter" && fresh) open(rows[at]);
+    else if (event.key === "Enter") wanted.current = true;
     else return;
     event.preventDefault();
   };
   return (
     <Dialog title="Find" close={close} wide>
-      <input ref={field} type="text" role="combobox" aria-expanded="true" aria-controls="found" aria-label="Find a run, repo, pipeline, or a file as REPO@REF:/PATH"
-        aria-activedescendant={found[at] ? `found-${at}` : undefined} placeholder="a name, a run's id, or REPO@REF:/PATH" autocomplete="off" spellcheck={false}
+      <input ref={field} type="text" role="combobox" aria-expanded="true" aria-controls="found" aria-label="Find a stage, run, repo, pipeline, job or commit, or a file as REPO@REF:/PATH"
+        aria-activedescendant={rows[at] ? `found-${at}` : undefined} placeholder="a name, an id, STAGE@RUN or REPO@REF:/PATH" autocomplete="off" spellcheck={false}
         value={text} onInput={(event) => { setText(event.currentTarget.value); setAt(0); }} onKeyDown={key} />
-      {all.error && <ErrorNote error={all.error} retry={all.reload} />}
+      {answer.error && <ErrorNote error={answer.error} retry={answer.reload} />}
       <ul id="found" role="listbox" aria-label="Found" class="found">
-        {found.map((one, i) => (
+        {rows.map((one, i) => (
           <li id={`found-${i}`} key={i} role="option" aria-selected={i === at} onClick={() => open(one)} onPointerMove={() => setAt(i)}>
             <Icon of={one.sign} /><b>{name(one.text)}</b><span class="faint">{name(one.more)}</span>
           </li>
         ))}
       </ul>
-      {all.data && found.length === 0 && <p class="muted">Nothing has “{name(text)}” in its name.</p>}
+      {answer.data?.more && <p class="muted small">There is more: type on.</p>}
+      {answer.data && fresh && rows.length === 0 && <p class="muted">Nothing has “{name(text)}” in its name.</p>}
     </Dialog>
   );
 }
