@@ -26,6 +26,7 @@ const Why = page(async () => (await import("./pages/why")).WhyPage);
 const Pipelines = page(async () => (await import("./pages/pipelines")).Pipelines);
 const Pipeline = page(async () => (await import("./pages/pipeline")).PipelinePage);
 const Metrics = page(async () => (await import("./pages/metrics")).MetricsPage);
+const Check = page(async () => (await import("./pages/check")).CheckPage);
 const Gpus = page(async () => (await import("./pages/gpus")).GpusPage);
 
 function Page({ place, query }: { place: Place; query: URLSearchParams }) {
@@ -57,6 +58,8 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
       return <Pipelines query={query} />;
     case "pipeline":
       return <Pipeline {...place} query={query} />;
+    case "check":
+      return <Check />;
     case "gpus":
       return <Gpus />;
     case "metrics":

@@ -11,6 +11,7 @@
  *
  * Inside:
  *   job_images        image digests of a job's attempts
+ *   routes_check      mistakes of a spec, and the datums that it would give
  *   routes_access     users, tokens, S3 keys, login sessions, audit
  *   routes_defaults   cluster and project defaults
  *   routes_fsck       checks of the store

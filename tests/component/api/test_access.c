@@ -67,6 +67,9 @@ static const struct {
      "{\"dry_run\":true,\"spec\":\"{\\\"project\\\":\\\"here\\\",\\\"pipeline\\\":\\\"p\\\",\\\"stages\\\":[{\\\"name\\\":"
      "\\\"s\\\","
      "\\\"input\\\":{\\\"repo\\\":\\\"data\\\",\\\"glob\\\":\\\"/*\\\"},\\\"run\\\":[\\\"true\\\"]}]}\"}"},
+    {"POST", "/api/v1/check",
+     "{\"spec\":\"{\\\"project\\\":\\\"here\\\",\\\"pipeline\\\":\\\"p\\\",\\\"stages\\\":[{\\\"name\\\":\\\"s\\\","
+     "\\\"input\\\":{\\\"repo\\\":\\\"data\\\",\\\"glob\\\":\\\"/*\\\"},\\\"run\\\":[\\\"true\\\"]}]}\"}"},
     {"PATCH", "/api/v1/users/{user}", "{\"roles\":[{\"scope\":\"here\",\"role\":\"reader\"}]}"},
     {"POST", "/api/v1/projects", "{\"name\":\"here\",\"exist_ok\":true}"},
     {"GET", "/api/v1/defaults", ""},

@@ -15,6 +15,7 @@ export type Place =
   | { page: "why"; project: string; repo: string; ref: string; path: string }
   | { page: "pipelines" }
   | { page: "pipeline"; project: string; pipeline: string }
+  | { page: "check" }
   | { page: "gpus" }
   | { page: "metrics"; project: string; stage: string } // without a stage: the stages that have metrics
   | { page: "login" }
@@ -53,6 +54,8 @@ export function placeOf(path: string): Place {
       return d === "-" ? { page: "why", project: a, repo: b, ref: c, path: rest.slice(4).join("/") } : { page: "nothing", path };
     case "pipelines":
       return n === 0 ? { page: "pipelines" } : n === 2 ? { page: "pipeline", project: a, pipeline: b } : { page: "nothing", path };
+    case "check":
+      return n === 0 ? { page: "check" } : { page: "nothing", path };
     case "gpus":
       return n === 0 ? { page: "gpus" } : { page: "nothing", path };
     case "metrics":
@@ -150,6 +153,8 @@ export function titleOf(place: Place): string {
       return `Runs ${place.from.slice(0, 8)} and ${place.to.slice(0, 8)} · pipelined`;
     case "metrics":
       return `${place.stage ? `Metrics of ${place.stage}` : "Metrics"} · pipelined`;
+    case "check":
+      return "Check a spec · pipelined";
     case "gpus":
       return "GPUs · pipelined";
     case "login":

@@ -72,7 +72,8 @@ export function Pipelines({ query }: { query: URLSearchParams }) {
       const projects = [...new Set(facts.pipelines.map((one) => one.project))];
       return (
         <>
-          <Head title={headline(facts)} lead={[counted(facts.pipelines.reduce((sum, one) => sum + one.stages.length, 0), "stage")]} />
+          <Head title={headline(facts)} lead={[counted(facts.pipelines.reduce((sum, one) => sum + one.stages.length, 0), "stage")]}
+            acts={<To class="btn" place={{ page: "check" }}>Check a spec</To>} />
           {projects.length > 1 && (
             <div class="filters"><select aria-label="Project" value={project} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
               <option value="">all projects</option>{projects.map((one) => <option key={one}>{one}</option>)}</select></div>)}

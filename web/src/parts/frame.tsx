@@ -29,7 +29,7 @@ const PLACES: { text: string; place: Place; pages: Place["page"][] }[] = [
   { text: "Home", place: { page: "home" }, pages: ["home"] },
   { text: "Runs", place: { page: "runs" }, pages: ["runs", "run", "job", "log"] },
   { text: "Data", place: { page: "data" }, pages: ["data", "repo", "files", "diff", "why"] },
-  { text: "Pipelines", place: { page: "pipelines" }, pages: ["pipelines", "pipeline"] },
+  { text: "Pipelines", place: { page: "pipelines" }, pages: ["pipelines", "pipeline", "check"] },
   { text: "GPUs", place: { page: "gpus" }, pages: ["gpus"] },
   { text: "Metrics", place: { page: "metrics", project: "-", stage: "" }, pages: ["metrics"] },
 ];
@@ -102,7 +102,7 @@ function Banner() {
 }
 
 const KEYS: [string, string][] = [
-  ["/", "find a run, a repo, a pipeline or a file"],
+  ["/ or Ctrl k", "find a stage, run, repo, pipeline, job, commit or file"],
   ["g then h r d p g m", "home, runs, data, pipelines, GPUs, metrics"],
   ["j k", "next and previous row"],
   ["Enter", "open what has the focus"],

@@ -1,0 +1,197 @@
+/* Checks a spec: all of its mistakes with their places, what it would change, and the datums that its stages would have over what
+ * their inputs hold now. Nothing is stored. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/db/pipelines/pipeline_draft.h"
+#include "pipelined/plan/plan.h"
+#include "pipelined/source/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SPEC_BODY_MAX (12u << 20)
+#define PLAN_BYTES    ((size_t)256 << 20) /* memory of one stage's plan; a larger one is not counted */
+#define SHOWN_DATUMS  10u                 /* datums of a stage that are named */
+#define DATUM_TEXT    400u
+
+/* Returns the message of a problem without "file:line:column: ". */
+static const char *message_of(const struct pl_spec_problem *p, const char *filename)
+{
+    const size_t n = strlen(filename);
+    const char *at = strncmp(p->text, filename, n) == 0 ? p->text + n : p->text;
+
+    at += strspn(at, ":0123456789");
+    return *at == ' ' ? at + 1 : p->text;
+}
+
+static json_t *problems_json(const struct pl_spec_problem *list, size_t n, const char *filename)
+{
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(out, json_pack("{s:I, s:I, s:s, s:s}", "line", (json_int_t)list[i].line, "column",
+                                             (json_int_t)list[i].column, "path", list[i].path, "text",
+                                             message_of(&list[i], filename)));
+    return out;
+}
+
+/* ---- datums ---- */
+
+/* The inputs of one stage. */
+struct inputs {
+    struct pl_plan_input of[PL_SPEC_LEAVES_MAX];
+    struct pl_node_source sources[PL_SPEC_LEAVES_MAX];
+    char why[256]; /* why they cannot be known; "" = they are */
+};
+
+/* Finds what one input has now. */
+static int find_input(struct pl_api *a, struct pl_conn *c, const struct pl_spec *spec, const struct pl_input *leaf, size_t i,
+                      struct inputs *in, struct pl_err *err)
+{
+    struct pl_commit_row commit;
+    struct pl_store *store;
+    struct pl_err none = {0};
+    int r;
+
+    in->sources[i] = (struct pl_node_source){0};
+    in->of[i] = (struct pl_plan_input){.source = &in->sources[i]};
+    if (!pl_input_triggers(leaf))
+        return 0;
+    r = pl_db_commit_named(c, leaf->project, leaf->repo, leaf->branch, &commit, &none);
+    if (r < 0) {
+        if (leaf->stage != PL_SPEC_NO_STAGE)
+            snprintf(in->why, sizeof in->why, "depends on what stage %.100s writes", spec->stages[leaf->stage].name);
+        else
+            snprintf(in->why, sizeof in->why, "%.200s", none.msg);
+        return r == PL_ENOTFOUND ? 0 : pl_err_set(err, r, "%s", none.msg);
+    }
+    r = pl_project_stores_get(a->config.stores, leaf->project, &store, err);
+    in->sources[i] = (struct pl_node_source){store, pl_store_node_get};
+    in->of[i].root = commit.root;
+    return r;
+}
+
+/* Names the first datums of a plan. */
+static json_t *names_json(const struct pl_plan *plan)
+{
+    json_t *out = json_array();
+    char text[DATUM_TEXT];
+
+    for (size_t d = 0; d < plan->n_datums && d < SHOWN_DATUMS; d++)
+        json_array_append_new(out, json_string(pl_plan_datum_text(plan, d, text, sizeof text)));
+    return out;
+}
+
+/* Counts the datums of one stage. A stage that cannot be planned says why. */
+static int count_stage(struct pl_api *a, const struct pl_spec *spec, const struct pl_stage *stage, json_t *list,
+                       struct pl_err *err)
+{
+    _cleanup_(pl_plan_destroyp) struct pl_plan *plan = NULL;
+    struct inputs in = {.why = ""};
+    struct pl_err why = {0};
+    json_t *one = json_pack("{s:s}", "stage", stage->name);
+    int r = one ? 0 : pl_err_nomem(err);
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
+            r = find_input(a, rd.conn, spec, stage->leaves[i], i, &in, err);
+    }
+    if (r == 0 && !*in.why &&
+        pl_plan_create(&(struct pl_plan_request){.stage = stage, .inputs = in.of, .max_bytes = PLAN_BYTES}, &plan, &why) < 0)
+        snprintf(in.why, sizeof in.why, "%.250s", why.msg);
+    if (r == 0 && plan) {
+        json_object_set_new(one, "datums", json_integer((json_int_t)plan->n_datums));
+        json_object_set_new(one, "first", names_json(plan));
+    }
+    if (r == 0)
+        json_object_set_new(one, "why", json_string(in.why));
+    if (r < 0) {
+        json_decref(one);
+        return r;
+    }
+    return json_array_append_new(list, one) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* ---- the check ---- */
+
+/* Asks what storing the spec would change. */
+static int try_set(struct pl_api *a, struct pl_pipeline_draft *d, json_t *ret, struct pl_err *err)
+{
+    int r;
+
+    d->args.update = d->args.dry_run = d->args.confirmed = true;
+    r = pl_sources_check_inputs(a->config.sources, d->spec, err);
+    r = r < 0 ? r : pl_pipeline_draft_code(d, NULL, err);
+    r = r < 0 ? r : pl_pipeline_draft_ready(d, false, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &d->args, err);
+    if (r < 0 && r != PL_ECANCELED)
+        return r;
+    json_object_set_new(ret, "version", json_integer(d->args.version));
+    json_object_set_new(ret, "changed", json_boolean(d->args.changed));
+    json_object_set(ret, "stages", d->args.changes);
+    return 0;
+}
+
+static int check_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_pipeline_draft_finish) struct pl_pipeline_draft d = {
+        .host = a->config.pipelines, .who = pl_http_context(req), .filename = "spec.json", .effort = pl_request_effort(req)};
+    _cleanup_(json_decrefp) json_t *body = NULL, *out = json_object(), *datums = json_array();
+    const char *project = NULL;
+    struct pl_err why = {0};
+    int r = out && datums ? pl_api_body(req, &body, err, "{s:s, s?:s}", "spec", &d.text, "project", &project) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    r = pl_pipeline_draft_parse(&d, project, &why);
+    if (r < 0 && (d.spec || d.problems.n_errors == 0)) {
+        *err = why; /* not the spec's fault: the role, the project */
+        return r;
+    }
+    json_object_set_new(out, "errors", problems_json(d.problems.errors, d.problems.n_errors, d.filename));
+    json_object_set_new(out, "more", json_integer((json_int_t)d.problems.more_errors));
+    json_object_set_new(out, "warnings", problems_json(d.problems.warnings, d.problems.n_warnings, d.filename));
+    if (d.spec) {
+        json_object_set_new(out, "project", json_string(d.spec->project));
+        json_object_set_new(out, "pipeline", json_string(d.spec->pipeline));
+        if (try_set(a, &d, out, &why) < 0)
+            json_object_set_new(out, "refused", json_string(why.msg));
+        for (size_t i = 0; r == 0 && i < d.spec->n_stages && !pl_http_request_gone(req); i++)
+            r = count_stage(a, d.spec, &d.spec->stages[i], datums, err);
+        json_object_set(out, "datums", datums);
+    }
+    if (d.spec && r < 0)
+        return r;
+    *ret = TAKE_PTR(out);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "POST",
+     .pattern = "/api/v1/check",
+     .json = check_spec,
+     .body = PL_BODY_JSON,
+     .body_max = SPEC_BODY_MAX,
+     .costly = true,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary =
+         "Checks a spec and stores nothing: its mistakes with line and column, what it would change, and the datums that its "
+         "stages would have over what their inputs hold now.",
+     .request = "SpecToCheck",
+     .reply = "SpecChecked"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"SpecToCheck", "spec:string project:string?"},
+    {"SpecProblem", "line:integer column:integer path:string text:string"},
+    /* datums: absent if they cannot be known yet, as `why` says; first: the first of them by their inputs */
+    {"StageDatums", "stage:string datums:integer? first:string[]? why:string"},
+    /* without mistakes it has the fields from `project` on; refused: why the daemon would not take it even so */
+    {"SpecChecked", "errors:SpecProblem[] more:integer warnings:SpecProblem[] project:string? pipeline:string? refused:string? "
+                    "version:integer? changed:boolean? stages:StageChange[]? datums:StageDatums[]?"},
+};
+PL_API_TABLE(check, routes, schemas);
