@@ -1,6 +1,6 @@
 // Chooses the page by the address. Pages other than the start are loaded when they are first opened.
 import { type ComponentType, Suspense, lazy } from "preact/compat";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useBrowserLocation, useSearch } from "wouter-preact/use-browser-location";
 import { belowBase, ownPath, pathOf, placeOf, type Place, titleOf } from "./core/places";
 import { askWho, session } from "./core/session";
@@ -69,6 +69,26 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
   }
 }
 
+// After a page change the link that was followed is gone, and with it the focus: the heading takes it as soon as there is one, and
+// again if it is drawn anew, until a key or the pointer says where to go.
+function headingTakesFocus(): () => void {
+  const look = () => {
+    const has = document.activeElement;
+    if (has === null || has === document.body || has.closest("header.top nav")) document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
+  };
+  const observer = new MutationObserver(look);
+  const stop = () => {
+    observer.disconnect();
+    removeEventListener("keydown", stop, true);
+    removeEventListener("pointerdown", stop, true);
+  };
+  observer.observe(document.body, { childList: true, subtree: true });
+  addEventListener("keydown", stop, true);
+  addEventListener("pointerdown", stop, true);
+  look();
+  return stop;
+}
+
 export function App() {
   const [path] = useBrowserLocation();
   const query = new URLSearchParams(useSearch());
@@ -76,10 +96,13 @@ export function App() {
   const place = placeOf(belowBase(location.pathname) ?? "/");
   const here = (belowBase(location.pathname) ?? "/") + location.search;
 
+  const opened = useRef(false);
   useEffect(() => {
     document.title = titleOf(place);
     scrollTo(0, 0);
-    if (document.activeElement === document.body) document.querySelector<HTMLElement>("h1")?.focus();
+    if (opened.current) return headingTakesFocus();
+    opened.current = true;
+    return undefined;
   }, [path]);
 
   const now = session.value;
