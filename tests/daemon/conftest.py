@@ -370,6 +370,9 @@ def everything(daemon):
         out["branches"][name] = pages(f"/repos/{name}/branches", "branches")
     for run in pages("/runs", "runs"):
         got = daemon.get(f"/runs/{run['id']}")
+        got.pop("agent", None)  # who asked is known to this machine only
+        if got["cause"] == "manual":
+            got.pop("author", None)
         got["jobs"].sort(key=lambda j: (j["project"], j["stage"]))
         out["runs"].append(got)
     return out

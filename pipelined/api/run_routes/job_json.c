@@ -9,14 +9,22 @@
 
 #include <stdio.h>
 
+struct pl_run_asker pl_api_asker(const struct pl_http_request *req)
+{
+    const struct pl_principal *who = pl_http_context(req);
+
+    return (struct pl_run_asker){.who = who->name, .agent = pl_http_header(req, "User-Agent")};
+}
+
 json_t *pl_run_row_json(const struct pl_rows *rows)
 {
-    const char *trace = pl_col_text(rows, 7);
+    const char *trace = pl_col_text(rows, 7), *author = pl_col_text(rows, 8), *agent = pl_col_text(rows, 9);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:s*}", "id", pl_col_text(rows, 0), "state", pl_col_text(rows, 1),
-                     "reason", pl_col_text(rows, 2), "message", pl_col_text(rows, 3), "cause", pl_col_text(rows, 4), "created_us",
-                     (json_int_t)pl_col_int(rows, 5), "finished_us", pl_api_time_or_null(pl_col_int(rows, 6)), "traceparent",
-                     *trace ? trace : NULL);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:s*, s:s*, s:s*}", "id", pl_col_text(rows, 0), "state",
+                     pl_col_text(rows, 1), "reason", pl_col_text(rows, 2), "message", pl_col_text(rows, 3), "cause",
+                     pl_col_text(rows, 4), "created_us", (json_int_t)pl_col_int(rows, 5), "finished_us",
+                     pl_api_time_or_null(pl_col_int(rows, 6)), "traceparent", *trace ? trace : NULL, "author",
+                     *author ? author : NULL, "agent", *agent ? agent : NULL);
 }
 
 static int64_t num(const json_t *o, const char *key)

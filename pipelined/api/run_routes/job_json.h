@@ -3,6 +3,7 @@
 
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/db/writer/name_lookup.h"
 #include "pipelined/text/glob.h"
 
 /* The SELECT with the columns that pl_job_row_json reads; append "FROM job j …". */
@@ -23,6 +24,27 @@
     "max(j.created_us, coalesce((SELECT max(finished_us) FROM job u WHERE u.run = j.run), 0),"                                   \
     " coalesce((SELECT max(ended_us) FROM job_worker w WHERE w.job = j.id), 0))"
 
+/* The reason and message of a run may name other repos and stages. They are shown only to principals that may
+ * read all repos and stages of the run; PL_RUN_SEEN decides who sees the run itself. */
+#define PL_RUN_SEEN_WHOLE                                                                                                        \
+    "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
+/* Who set the run off: the author of the commit that was pushed, the user who asked for the run, or the author of the git commit
+ * from which a pipeline's version came; "" = not known. */
+#define PL_RUN_AUTHOR                                                                                                            \
+    "coalesce((SELECT nullif(c.author, '') FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND c.stage = ''"    \
+    " AND readable(r.project, r.name) ORDER BY c.id LIMIT 1),"                                                                   \
+    " iif(" PL_RUN_SEEN_WHOLE ", json_extract(" PL_RUN_ASKED ", '$.who'), NULL),"                                                \
+    " (SELECT json_extract(v.origin, '$.author') FROM job j JOIN stage s ON s.id = j.version JOIN pipeline_version v"            \
+    " ON v.pipeline = s.pipeline AND v.version = s.version WHERE j.run = run.id AND v.run = run.id"                              \
+    " AND readable(j.project, j.stage) LIMIT 1), '')"
+/* The columns of `run` that pl_run_row_json reads. The database reader must have pl_conn.readable set. */
+#define PL_RUN_COLUMNS                                                                                                           \
+    "id, state, iif(" PL_RUN_SEEN_WHOLE ", reason, ''), iif(" PL_RUN_SEEN_WHOLE                                                  \
+    ", message, ''), cause, created_us, finished_us, " PL_RUN_TRACE ", " PL_RUN_AUTHOR ", iif(" PL_RUN_SEEN_WHOLE                \
+    ", json_extract(" PL_RUN_ASKED ", '$.agent'), '')"
+
+/* Returns who makes the request; the texts are the request's. */
+struct pl_run_asker pl_api_asker(const struct pl_http_request *req);
 /* Makes the JSON of a job; `whole` adds its inputs, code and attempts. New reference. */
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);
 /* Adds live figures that only the engine knows, if the job has not ended. Blocks until the loop replies: call
@@ -42,7 +64,7 @@ PL_MUST_CHECK
 int pl_job_workers_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err *err);
 /* Calls pl_job_add_live for each job of an array. */
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
-/* Makes the JSON of a run from the columns id, state, reason, message, cause, created_us, finished_us. */
+/* Makes the JSON of a run from PL_RUN_COLUMNS. */
 json_t *pl_run_row_json(const struct pl_rows *rows);
 /* Finds a job's row id. `run` may be a prefix of an id, among the runs in which the stage has jobs, or "" for
  * the stage's newest job. PL_ENOTFOUND names stage and run, and does not reveal whether the run exists;

@@ -1,6 +1,6 @@
 /* Pipelines. A spec is sent as text, with the tree roots of its code folders; everything is checked before
  * anything is stored. */
-#include "pipelined/api/server/api_context.h"
+#include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/db/pipelines/manual_run.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
@@ -70,6 +70,7 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
 
     args.force = force;
+    args.asker = pl_api_asker(req);
     /* the run must read all puts that were acknowledged before this request */
     r = r < 0 ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);

@@ -16,52 +16,6 @@
 
 /* ---- runs ---- */
 
-/* The reason and message of a run may name other repos and stages. They are shown only to principals that may
- * read all repos and stages of the run; PL_RUN_SEEN decides who sees the run itself. */
-#define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
-#define RUN_COLUMNS                                                                                                              \
-    "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE                                                        \
-    ", message, ''), cause, created_us, finished_us, " PL_RUN_TRACE
-
-/* Runs of stages whose spec or code came from the git commit ?4, which may be the first digits of one. */
-#define OF_GIT_COMMIT                                                                                                            \
-    "(SELECT j.run FROM pipeline_version v JOIN stage s ON s.pipeline = v.pipeline AND s.version = v.version"                    \
-    " JOIN job j ON j.project = s.project AND j.stage = s.name AND j.version = s.id"                                             \
-    " WHERE substr(json_extract(v.origin, '$.commit'), 1, length(?4)) = ?4"                                                      \
-    " OR substr(json_extract(s.git, '$.head'), 1, length(?4)) = ?4)"
-
-/* Lists one page of runs, newest first. */
-static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    json_t *list = json_array();
-    struct pl_api_page page;
-    int64_t before = 0;
-    char last[32] = "";
-    size_t n = 0;
-    int r = pl_api_page_read(req, &page, err);
-
-    r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
-    r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows,
-                             "SELECT " RUN_COLUMNS ", ord FROM run WHERE ord < ?1"
-                             " AND (?2 IS NULL OR state = ?2) AND (nullif(?4, '') IS NULL OR id IN " OF_GIT_COMMIT
-                             ") AND " PL_RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
-                             "isis", before, pl_http_query(req, "state"), (int64_t)page.limit, pl_http_query(req, "commit"));
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        json_array_append_new(list, pl_run_row_json(&rows));
-        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 8));
-        n++;
-    }
-    if (r < 0) {
-        json_decref(list);
-        return r;
-    }
-    *ret = pl_api_list("runs", list, n == page.limit ? last : NULL);
-    return 0;
-}
-
 /* Finds a run by its id or a prefix of it. The ref "REPO@REF" is not accepted: the client resolves it to a
  * commit, whose id is also the id of its run. */
 static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, struct pl_err *err)
@@ -69,50 +23,9 @@ static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, str
     char id[PL_ID_HEX + 1];
     int r = pl_db_run_find(c, text, id, err);
 
-    r = r < 0 ? r : pl_sql_query(c, err, rows, "SELECT " RUN_COLUMNS " FROM run WHERE id = ?", "s", id);
+    r = r < 0 ? r : pl_sql_query(c, err, rows, "SELECT " PL_RUN_COLUMNS " FROM run WHERE id = ?", "s", id);
     r = r < 0 ? r : pl_sql_next(c, rows, err);
     return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text) : 0;
-}
-
-static int jobs_of(struct pl_conn *c, const char *run, json_t **ret, struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    json_t *list = json_array();
-    int r = pl_sql_query(c, err, &rows,
-                         PL_JOB_COLUMNS " FROM job j WHERE j.run = ? AND readable(j.project, j.stage) ORDER BY j.id", "s", run);
-
-    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        json_array_append_new(list, pl_job_row_json(&rows, true));
-    if (r < 0) {
-        json_decref(list);
-        return r;
-    }
-    *ret = list;
-    return 0;
-}
-
-static int read_run(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    json_t *jobs = NULL;
-    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
-
-    r = r < 0 ? r : jobs_of(rd.conn, pl_col_text(&rows, 0), &jobs, err);
-    if (r < 0)
-        return r;
-    *ret = pl_run_row_json(&rows);
-    json_object_set_new(*ret, "jobs", jobs);
-    return 0;
-}
-
-static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    int r = read_run(a, req, ret, err);
-
-    if (r == 0)
-        pl_jobs_add_live(a, json_object_get(*ret, "jobs"));
-    return r;
 }
 
 /* Checks write permission on every stage that has a job in the run. If the run has no jobs, checks write
@@ -175,6 +88,7 @@ static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, st
     }
     args.of = id;
     args.failed = failed;
+    args.asker = pl_api_asker(req);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_rerun, &args, err);
     if (r == 0) {
         json_t *names = json_array();
@@ -593,19 +507,6 @@ static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **
 
 static const struct pl_api_route routes[] = {
     {.method = "GET",
-     .pattern = "/api/v1/runs",
-     .json = list_runs,
-     .verb = PL_VERB_LIST,
-     .summary = "Lists runs, newest first; with `commit` those of stages whose spec or code came from that commit of git.",
-     .query = "state commit after limit:integer",
-     .reply = "RunList"},
-    {.method = "GET",
-     .pattern = "/api/v1/runs/{run}",
-     .json = inspect_run,
-     .verb = PL_VERB_LIST,
-     .summary = "Returns one run with its jobs.",
-     .reply = "Run"},
-    {.method = "GET",
      .pattern = "/api/v1/runs/{run}/wait",
      .raw = wait_run,
      .verb = PL_VERB_LIST,
@@ -682,10 +583,6 @@ static const struct pl_api_route routes[] = {
 static const struct pl_api_schema schemas[] = {
     {"Rerun", "failed:boolean? as:string?"},
     {"RerunReply", "run:string of:string stages:string[]"},
-    {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
-            "traceparent:string? jobs:Job[]? done:boolean?"
-            " superseded_by:string? unchanged_at:string?"},
-    {"RunList", "runs:Run[] next:string?"},
     {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? lost:integer? waiting:integer? "
                "leased:integer? "
                "workers:integer?"},

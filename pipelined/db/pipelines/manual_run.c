@@ -83,13 +83,15 @@ static int make_run(struct pl_tx *tx, struct pl_manual_run_args *a, struct pl_er
 {
     struct pl_run_args run = {.id = a->run, .cause = "manual", .state = "running", .stages = a->stages};
     _cleanup_free_ char *message = NULL;
+    int r;
 
     if (asprintf(&message, "%s%s%s%s", a->pipeline, a->stage ? ", stage " : "", a->stage ? a->stage : "",
                  a->force ? ", every datum" : "") < 0)
         return pl_err_nomem(err);
     run.message = message;
     pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
-    return pl_tx_run_create(tx, &run, err);
+    r = pl_tx_run_create(tx, &run, err);
+    return r < 0 ? r : pl_db_run_asker_write(pl_tx_conn(tx), a->run, &a->asker, err);
 }
 
 /* the run lists only the wanted stages; the scheduler adds the stages downstream of them */

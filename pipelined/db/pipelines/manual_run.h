@@ -3,12 +3,14 @@
 #pragma once
 
 #include "pipelined/db/writer/db.h"
+#include "pipelined/db/writer/name_lookup.h"
 
 struct pl_manual_run_args {
     const char *project, *pipeline;
     const char *stage; /* run this stage and those downstream of it; NULL = all stages of the pipeline */
     bool force;        /* run every datum of the stages in `stages` again; reuse no earlier result */
     bool may_be_none;  /* if no stage has a commit to read, make no run */
+    struct pl_run_asker asker;
     /* out: */
     char run[PL_ID_HEX + 1]; /* "" = none was made */
     json_t *stages;          /* [project, stage(, "force")] of each stage with which the run begins; new reference */

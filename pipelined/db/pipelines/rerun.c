@@ -195,5 +195,6 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
     run.message = message;
     run.stages = a->stages;
     pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
-    return pl_tx_run_create(tx, &run, err);
+    r = pl_tx_run_create(tx, &run, err);
+    return r < 0 ? r : pl_db_run_asker_write(pl_tx_conn(tx), a->run, &a->asker, err);
 }

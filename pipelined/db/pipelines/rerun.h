@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pipelined/db/writer/db.h"
+#include "pipelined/db/writer/name_lookup.h"
 
 struct pl_rerun_args {
     const char *of; /* id of the earlier run */
@@ -11,6 +12,7 @@ struct pl_rerun_args {
     /* separate branch for the outputs (db/tx/rerun_branch.h); with it the inputs may have changed since the
      * earlier run. NULL = write the stages' own branches */
     const char *as;
+    struct pl_run_asker asker;
     /* out: */
     char run[PL_ID_HEX + 1];
     json_t *stages; /* [project, stage(, "force")]; new reference */

@@ -2,7 +2,9 @@
  * which is past every hex digit. */
 #include "pipelined/db/writer/name_lookup.h"
 
+#include "pipelined/text/json_text.h"
 #include "storage/base/clock.h"
+#include "storage/base/path.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -335,19 +337,38 @@ int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *e
     return pl_err_hint(err, r, "pipelinectl create project %s", project);
 }
 
+/* Writes a row of table meta that belongs to a run: its key is `what` (which ends in '/') and the run's id. Drops the rows of
+ * the oldest runs beyond PL_RUN_TRACES_MAX: ids of runs rise with time. */
+static int write_of_run(struct pl_conn *c, const char *what, const char *run, const char *value, struct pl_err *err)
+{
+    int r = pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1 || ?2, ?3)", "sss", what, run, value);
+
+    r = r < 0 ? r
+              : pl_sql_exec(c, err,
+                            "DELETE FROM meta WHERE key >= ?1 AND key <= (SELECT key FROM meta WHERE key >= ?1"
+                            " AND key < ?1 || 'g' ORDER BY key DESC LIMIT 1 OFFSET ?2)",
+                            "si", what, (int64_t)PL_RUN_TRACES_MAX);
+    return PL_MIN(r, 0);
+}
+
 int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *traceparent, struct pl_err *err)
 {
-    int r =
-        pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('traceparent/' || ?, ?)", "ss", run, traceparent);
+    return write_of_run(c, "traceparent/", run, traceparent, err);
+}
 
-    if (r < 0)
-        return r;
-    /* ids of runs rise with time, and '0' follows '/' */
-    r = pl_sql_exec(c, err,
-                    "DELETE FROM meta WHERE key >= 'traceparent/' AND key <= (SELECT key FROM meta WHERE key >= 'traceparent/'"
-                    " AND key < 'traceparent0' ORDER BY key DESC LIMIT 1 OFFSET ?)",
-                    "i", (int64_t)PL_RUN_TRACES_MAX);
-    return PL_MIN(r, 0);
+int pl_db_run_asker_write(struct pl_conn *c, const char *run, const struct pl_run_asker *asker, struct pl_err *err)
+{
+    char agent[PL_RUN_AGENT_MAX + 1];
+    _cleanup_free_ char *text = NULL;
+    json_t *value;
+
+    if (!asker->who)
+        return 0;
+    snprintf(agent, sizeof agent, "%s", asker->agent ? asker->agent : "");
+    value = json_pack("{s:s, s:s}", "who", asker->who, "agent", pl_utf8_clean(agent));
+    text = value ? pl_json_text(value, JSON_COMPACT) : NULL;
+    json_decref(value);
+    return text ? write_of_run(c, "asked/", run, text, err) : pl_err_nomem(err);
 }
 
 int pl_db_run_trace_read(struct pl_conn *c, const char *run, char **ret, struct pl_err *err)

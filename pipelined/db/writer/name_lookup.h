@@ -104,6 +104,17 @@ int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *tracep
 /* Reads the run's trace, owned by the caller; leaves `ret` alone if it has none. */
 PL_MUST_CHECK
 int pl_db_run_trace_read(struct pl_conn *c, const char *run, char **ret, struct pl_err *err);
+/* Who asked for a run, and with what program: also a row of table meta, {"who", "agent"}, of the newest PL_RUN_TRACES_MAX runs
+ * that were asked for. */
+#define PL_RUN_AGENT_MAX 200 /* bytes of the program's name; a longer one is cut */
+struct pl_run_asker {
+    const char *who;   /* name of the principal; NULL = not known: nothing is written */
+    const char *agent; /* its User-Agent; NULL = it named none */
+};
+/* SQL expression: that row's value for the row `run`; NULL = none. */
+#define PL_RUN_ASKED "(SELECT value FROM meta WHERE key = 'asked/' || run.id)"
+PL_MUST_CHECK
+int pl_db_run_asker_write(struct pl_conn *c, const char *run, const struct pl_run_asker *asker, struct pl_err *err);
 /* Checks that the project exists. "default" always does: it is created with its first repo. PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *err);
