@@ -26,8 +26,10 @@
  *   routes_run_changes  what differs between the data of two runs
  *   routes_provenance what came from what, as a graph
  *   routes_queue      what waits for resources
+ *   routes_run_timeline  what the workers of a run did
  *   routes_run_view   the list of runs, and one run
- *   run_facts         what is said of a run beside its row */
+ *   run_facts         what is said of a run beside its row
+ *   run_timeline      what a worker did as spans */
 
 /* answer_routes: routes that answer what people ask. */
 #pragma once
