@@ -4,12 +4,16 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import time
 import urllib.parse
 
 import data
 import measure
 import ours
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import many_runs  # noqa: E402  (its folder is on the path only now)
 
 SLOW_S = 15      # what takes longer is measured once
 TRUSTED_S = 2.2  # a file's times are believed when they are older than this
@@ -319,4 +323,27 @@ def graph_of_daemon(bench, count):
     bench.row(f"GET /graph/state of {count:,} stages that have run", "ms", {"ours": state}, "≤ 20 ms", state <= 20)
 
 
-EVERY = {"files": files, "large": large, "latency": latency, "datums": datums, "idle": idle, "graph": graph}
+def history(bench):
+    """The list of runs over a year's database, as the page gets it: the first page, one in the middle, and filters."""
+    runs, jobs, folder = bench.scaled(200_000), 5, bench.folder / "history"
+    bench.say(f"history: {runs:,} runs with {runs * jobs:,} jobs")
+    with ours.Daemon(folder):
+        pass
+    many_runs.make(folder / "data", runs, jobs)
+    with ours.Daemon(folder) as target:
+        url = urllib.parse.urlsplit(target.url)
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=600)
+
+        def get(query):
+            began = time.monotonic()
+            connection.request("GET", f"/api/v1/runs?limit=200&{query}", headers={"Authorization": "Bearer " + target.token})
+            connection.getresponse().read()
+            return (time.monotonic() - began) * 1000
+
+        for name, query in (("first page of 200", ""), ("a page in the middle", f"after={runs // 2}"), ("first page of one pipeline", "pipeline=p3"),
+                            ("first page of those that failed", "state=failure"), ("a pipeline that has none", "pipeline=none")):
+            ms = measure.median([get(query) for _ in range(20)])
+            bench.row(f"runs over {runs * jobs:,} jobs: {name}", "ms", {"ours": ms}, "≤ 100 ms", ms <= 100)
+
+
+EVERY = {"files": files, "large": large, "latency": latency, "datums": datums, "idle": idle, "graph": graph, "history": history}

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define LOOKED_AT_MAX 4000u        /* most runs that one page looks at: it ends there although it is not full */
+#define LOOKED_AT_MAX 2000u        /* most runs that one page looks at: it ends there although it is not full */
 #define JOBS_MAX      20000u       /* most jobs that one page reads, likewise */
 #define IDS_MAX       200u         /* most runs that a request names */
 #define ETAS_MAX      10u          /* most runs of a page for which it is estimated when they end */
@@ -104,29 +104,26 @@ static int filter_read(const struct pl_http_request *req, struct filter *f, stru
 
 /* ---- the runs of a page ---- */
 
-#define ONE_OF(words, expression) "instr(" words ", ',' || " expression " || ',')"
 /* Runs of stages whose spec or code came from the git commit ?7, which may be the first digits of one. */
 #define OF_GIT_COMMIT                                                                                                            \
     "(SELECT j.run FROM pipeline_version v JOIN stage s ON s.pipeline = v.pipeline AND s.version = v.version"                    \
     " JOIN job j ON j.project = s.project AND j.stage = s.name AND j.version = s.id"                                             \
     " WHERE substr(json_extract(v.origin, '$.commit'), 1, length(?7)) = ?7"                                                      \
     " OR substr(json_extract(s.git, '$.head'), 1, length(?7)) = ?7)"
+/* Whether every datum of a run that succeeded was good. */
+#define HOW_GOOD                                                                                                                 \
+    "iif(EXISTS (SELECT 1 FROM job j WHERE j.run = run.id AND json_extract(j.counts, '$.failed') > 0), 'partly_failed',"         \
+    " 'complete')"
 #define OF_STATE                                                                                                                 \
-    "(?2 = '' OR " ONE_OF(                                                                                                       \
-        "?2", "state") " OR (state = 'success' AND (instr(?2, ',complete,') OR instr(?2, ',partly_failed,'))"                    \
-                       " AND " ONE_OF(                                                                                           \
-                           "?2",                                                                                                 \
-                           "iif(EXISTS (SELECT 1 FROM job j WHERE j.run = run.id AND json_extract(j.counts, '$.failed') > 0),"   \
-                           " 'partly_failed', 'complete')") "))"
+    "(?2 = '' OR instr(?2, ',' || state || ',') OR (state = 'success' AND (instr(?2, ',complete,') OR"                           \
+    " instr(?2, ',partly_failed,')) AND instr(?2, ',' || " HOW_GOOD " || ',')))"
 #define OF_PLACE                                                                                                                 \
-    "((?4 = '' AND ?5 = '') OR EXISTS (SELECT 1 FROM job j WHERE j.run = run.id AND (?4 = '' OR " ONE_OF(                        \
-        "?4", "j.project") ") AND (?5 = '' OR " ONE_OF("?5", "j.pipeline") ") AND readable(j.project, j.stage)))"
+    "((?4 = '' AND ?5 = '') OR EXISTS (SELECT 1 FROM job j WHERE j.run = run.id"                                                 \
+    " AND (?4 = '' OR instr(?4, ',' || j.project || ',')) AND (?5 = '' OR instr(?5, ',' || j.pipeline || ','))"                  \
+    " AND readable(j.project, j.stage)))"
+#define BY "(?6 = '' OR instr(?6, ',' || " PL_RUN_AUTHOR " || ','))"
 /* Columns: ord, id, created_us, whether it passes. */
-#define CANDIDATES                                                                                                               \
-    "SELECT ord, id, created_us, " OF_STATE " AND " OF_PLACE                                                                     \
-    " AND (?6 = '' OR " ONE_OF("?6", PL_RUN_AUTHOR) ")"                                                                          \
-                                                    " AND (nullif(?7, '') IS NULL OR id IN " OF_GIT_COMMIT ") AND " PL_RUN_SEEN  \
-                                                    " FROM run WHERE "
+#define CANDIDATES   "SELECT ord, id, created_us, " OF_STATE " AND " OF_PLACE " AND " BY " AND " PL_RUN_SEEN " FROM run WHERE "
 #define NEWEST_FIRST " ORDER BY ord DESC LIMIT ?3"
 
 /* One page while it is made. */
@@ -164,8 +161,9 @@ static int read_page(struct pl_conn *c, struct page *p, struct pl_err *err)
     const struct filter *f = &p->filter;
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_free_ char *ids = f->ids ? pl_json_text(f->ids, JSON_COMPACT) : NULL;
-    /* runs that have not ended have an index of their own */
-    const char *sql = f->ids ? CANDIDATES "id IN (SELECT value FROM json_each(?8)) AND ord < ?1" NEWEST_FIRST
+    /* runs that have not ended have an index of their own; those of a git commit are found from its stages */
+    const char *sql = f->ids                    ? CANDIDATES "id IN (SELECT value FROM json_each(?8)) AND ord < ?1" NEWEST_FIRST
+                      : f->commit && *f->commit ? CANDIDATES "id IN " OF_GIT_COMMIT " AND ord < ?1 AND ?8 IS NULL" NEWEST_FIRST
                       : pl_streq(f->states, ",running,") ? CANDIDATES "state = 'running' AND ord < ?1 AND ?8 IS NULL" NEWEST_FIRST
                                                          : CANDIDATES "ord < ?1 AND ?8 IS NULL" NEWEST_FIRST;
     const int64_t since_us = (int64_t)f->since_us;
@@ -288,7 +286,7 @@ static const struct pl_api_route routes[] = {
          "Lists runs, newest first. `state`, `project`, `pipeline` and `by` (the author) take several values between commas; "
          "`state` also takes complete (success of every datum) and partly_failed (success without some datums). `since`: "
          "only runs from that time on, in microseconds since 1970. `commit`: runs of stages whose spec or code came from that "
-         "commit of git. `ids`: these runs, at most 200. A page ends after 4,000 runs that were looked at, so it may have fewer "
+         "commit of git. `ids`: these runs, at most 200. A page ends after 2,000 runs that were looked at, so it may have fewer "
          "runs than `limit` although `next` says that there are more.",
      .query = "state project pipeline by since:integer commit ids after limit:integer",
      .reply = "RunList"},
