@@ -671,6 +671,7 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
     r = r < 0 ? r : pl_worker_tokens_create(&e->doors, err);
     r = r < 0 ? r : pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
+    r = r < 0 ? r : pl_engine_progress_init(e, err);
     r = r < 0 ? r : pl_engine_completion_init(e, err);
     r = r < 0 ? r : pl_engine_make_routes(e, err);
     if (r < 0) {
@@ -738,6 +739,7 @@ struct pl_engine *pl_engine_destroy(struct pl_engine *e)
         return NULL;
     pl_engine_gpus_finish(e);
     pl_engine_completion_finish(e);
+    pl_engine_progress_finish(e);
     pl_engine_retry_queue_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);
     pl_map_finish(&e->records, pl_worker_record_free);

@@ -103,6 +103,18 @@ struct pl_result_key {
 
 /* One job. The loop owns it; `plan`, `inputs` and `stage` do not change once set, and work on the pool holds
  * a reference to the job. */
+/* What subscribers were told last of an unfinished job, by an event with its state or with its datums. */
+struct pl_job_told {
+    bool told; /* they were told anything */
+    bool owed; /* datums have ended since, which a "progress" event will say */
+    bool planned;
+    enum pl_sched_state state;
+    uint64_t reason; /* hash of it */
+    const json_t *warnings;
+    int64_t started_us, datums; /* datums: that had ended, whatever way */
+    int64_t at_ms;              /* monotonic */
+};
+
 struct pl_ejob {
     _Atomic unsigned refs;
     struct pl_engine *engine;
@@ -116,6 +128,7 @@ struct pl_ejob {
     int64_t created_us, started_us;
     _Atomic bool over;   /* the job has ended, and its end was handed to the database */
     bool writing, dirty; /* `writing`: a write of its row is in progress; `dirty`: the row has changed since */
+    struct pl_job_told told;
 
     json_t *inputs; /* the job's inputs, once it is planned: [{project, repo, branch, commit, name, root}] */
     json_t *warnings;
@@ -217,6 +230,7 @@ struct pl_engine {
     struct pl_executor *executor;
     struct pl_sched *sched;
     struct pl_timer *timer;
+    struct pl_timer *progress; /* fires when subscribers are to be told of datums that ended (job_save.c) */
     /* the loop's own database reader. The loop must not wait for a shared reader, since a thread that holds
      * one may be waiting for the loop */
     struct pl_conn *conn;
@@ -317,6 +331,10 @@ json_t *pl_engine_gpu_spans(void *self);
 /* ---- job_save.c: rows of unfinished jobs ---- */
 /* Writes the job's row to the database soon. Several changes may share one write. */
 void pl_engine_job_changed(struct pl_ejob *j);
+/* Creates and frees the timer that tells of progress. */
+PL_MUST_CHECK
+int pl_engine_progress_init(struct pl_engine *e, struct pl_err *err);
+void pl_engine_progress_finish(struct pl_engine *e);
 /* Writes again the rows of jobs whose last write failed. */
 void pl_engine_write_dirty(struct pl_engine *e);
 /* Saves for how long each job has had a leased task. The job timeout counts this time, also across a restart

@@ -1,10 +1,14 @@
 /* job_save: writes the rows of unfinished jobs when they change. A job has one write in progress at a time,
- * and the newest state is written last. */
+ * and the newest state is written last. Subscribers hear of each change of its state at once, and of datums that
+ * ended at most every PROGRESS_MS; what was held back is said by a timer. */
 #include "pipelined/engine/engine_internal.h"
 
+#include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
+
+#define PROGRESS_MS 500 /* least time between two events of one job's progress */
 
 static json_t *counts_json(const struct pl_etotals *t)
 {
@@ -66,6 +70,67 @@ void pl_engine_job_args_done(struct pl_job_args *a)
     json_decref(a->bytes);
 }
 
+/* ---- what subscribers are told ---- */
+
+/* Decides what the write of the job's row that begins now tells. */
+static enum pl_job_tell tell_of(struct pl_ejob *j)
+{
+    const int64_t now_ms = pl_clock_mono_ms();
+    const struct pl_job_told now = {.told = true,
+                                    .planned = j->planned,
+                                    .state = j->state,
+                                    .reason = pl_xxh64(j->reason, strlen(j->reason), 0),
+                                    .warnings = j->warnings,
+                                    .started_us = j->started_us,
+                                    .datums = (int64_t)(j->totals.done + j->totals.reused + j->totals.failed),
+                                    .at_ms = now_ms};
+    const struct pl_job_told *last = &j->told;
+    const bool same = last->told && last->planned == now.planned && last->state == now.state && last->reason == now.reason &&
+                      last->warnings == now.warnings && last->started_us == now.started_us;
+
+    if (same && last->datums == now.datums)
+        return PL_JOB_TELL_NOTHING;
+    if (same && now_ms - last->at_ms < PROGRESS_MS) {
+        j->told.owed = true;
+        if (!pl_timer_active(j->engine->progress))
+            pl_timer_start(j->engine->progress, PROGRESS_MS);
+        return PL_JOB_TELL_NOTHING;
+    }
+    j->told = now;
+    return same ? PL_JOB_TELL_PROGRESS : PL_JOB_TELL_STATE;
+}
+
+/* Writes the rows of jobs whose progress was held back; goes on until none is. */
+static void tell_progress(void *arg)
+{
+    struct pl_engine *e = arg;
+    const struct pl_map_slot *slot;
+    const int64_t now_ms = pl_clock_mono_ms();
+    bool more = false;
+
+    for (size_t i = 0; !e->failed && (slot = pl_map_next(&e->jobs, &i));) {
+        struct pl_ejob *j = slot->value;
+
+        if (j->told.owed && now_ms - j->told.at_ms >= PROGRESS_MS)
+            pl_engine_job_changed(j);
+        more = more || j->told.owed;
+    }
+    if (more && !pl_timer_active(e->progress))
+        pl_timer_start(e->progress, PROGRESS_MS);
+}
+
+int pl_engine_progress_init(struct pl_engine *e, struct pl_err *err)
+{
+    return pl_timer_create(e->config.loop, "engine.progress", tell_progress, e, &e->progress, err);
+}
+
+void pl_engine_progress_finish(struct pl_engine *e)
+{
+    e->progress = pl_timer_destroy(e->progress);
+}
+
+/* ---- writes ---- */
+
 /* One write of an unfinished job's row. Holds a reference to the job. */
 struct job_write {
     struct pl_ejob *job;
@@ -85,6 +150,7 @@ static void job_written(void *arg)
     if (w->result < 0 && w->result != PL_ESTOPPING) {
         pl_log_error("engine", "cannot write job %s of run %.8s, will retry: %s", j->stage->def->name, j->run, w->err.msg);
         j->dirty = true;
+        j->told.told = false; /* what this write was to tell, the next one tells */
         pl_engine_retry(j->engine);
     } else if (j->dirty) {
         pl_engine_job_changed(j);
@@ -118,6 +184,7 @@ static void write_job(struct pl_ejob *j)
     }
     w->job = pl_engine_job_ref(j);
     pl_engine_job_args(j, &w->args);
+    w->args.tell = tell_of(j);
     j->dirty = false;
     j->writing = true;
     pl_engine_submit(j->engine, PL_TX_UNLOGGED, job_write_tx, job_write_done, w);

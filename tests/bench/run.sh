@@ -27,6 +27,7 @@
 #   sources_push   a push to a small one, until its job runs
 #   idle      the memory of a daemon that does nothing
 #   graph     the graph of repos and stages: 1,000 and 10,000 stages laid out, whole and folded; its API over 1,000 stages that have run
+#   history   the list of runs over 200,000 runs with 1,000,000 jobs
 #   s3-ingest s3-large s3-some   over a bucket: 100,000 files of 4 KiB into it; 2 GiB up and down; 1,000 files of 1,000,000 out of it, at
 #             once and with round trips of 100 ms; beside s5cmd, rclone, restic, aws and curl, requests counted
 # BENCH_DIR: where all of it lies while it runs (build/bench; needs 20 GB). BENCH_SCALE: part of the sizes above, e.g. 0.05 (1).

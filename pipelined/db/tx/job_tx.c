@@ -40,6 +40,19 @@ static int job_event(struct pl_tx *tx, const struct pl_job_args *a, struct pl_er
                        err);
 }
 
+/* Makes the event of datums that ended: {"run", "project", "stage", "datums": {"total", "reused", "done", "failed"}}. */
+static int progress_event(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
+{
+    static const char *const figures[] = {"total", "reused", "done", "failed"};
+    json_t *datums = json_object();
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(figures); i++)
+        json_object_set(datums, figures[i], json_object_get(a->counts, figures[i]));
+    return pl_tx_event(
+        tx, "progress",
+        json_pack("{s:s, s:s, s:s, s:o}", "run", a->run, "project", a->project, "stage", a->stage, "datums", datums), err);
+}
+
 static char *dump(const json_t *v, const char *otherwise)
 {
     return v ? pl_json_text(v, JSON_COMPACT | JSON_SORT_KEYS) : strdup(otherwise);
@@ -72,7 +85,9 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
               : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
                            a->run, a->project, a->stage);
     /* if the job had ended before, its row was not written: then write no event either */
-    return r < 0 || !written ? r : job_event(tx, a, err);
+    if (r < 0 || !written || a->tell == PL_JOB_TELL_NOTHING)
+        return r;
+    return a->tell == PL_JOB_TELL_PROGRESS ? progress_event(tx, a, err) : job_event(tx, a, err);
 }
 
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)

@@ -5,6 +5,13 @@
 #include "pipelined/db/writer/db.h"
 
 /* A job's row as the engine keeps it. Texts and JSON are borrowed. */
+/* What subscribers are told of a job's row that was written. */
+enum pl_job_tell {
+    PL_JOB_TELL_STATE,    /* a "job" event: state, reason and figures */
+    PL_JOB_TELL_PROGRESS, /* a "progress" event: only its datums have changed */
+    PL_JOB_TELL_NOTHING
+};
+
 struct pl_job_args {
     int64_t id; /* row id, 0 = unknown: found by (run, project, stage) */
     const char *run, *project, *stage, *pipeline;
@@ -15,9 +22,10 @@ struct pl_job_args {
     int64_t created_us, started_us, finished_us;
     uint64_t live; /* number of the job in the scheduler */
     bool planned;
+    enum pl_job_tell tell; /* only for pl_tx_job_progress */
 };
 
-/* Unlogged: inserts or updates the row of an unfinished job, with a "job" event. */
+/* Unlogged: inserts or updates the row of an unfinished job, with the event that `tell` names. */
 PL_MUST_CHECK
 int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Called in the transaction that commits the job's output. Checks that the job has not ended, and that the

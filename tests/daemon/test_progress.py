@@ -1,0 +1,28 @@
+"""How far a running job is, as events: at most two in a second, and the last one says where it stands."""
+from conftest import sh, wait_until
+
+
+def told(project, kind):
+    """The events of one kind about the project, with their times."""
+    events = project.d.http("GET", "/api/v1/events?limit=10000", headers={"Accept": "application/json"})["events"]
+    return [(event["at_us"], event["data"]) for event in events if event["type"] == kind and event["data"].get("project") == project.name]
+
+
+def test_datums_that_end_are_told_without_the_job_being_told_again(project, gate):
+    script = f'case "$PL_INPUT_IN" in *last) {gate.wait};; esac; cp "$PL_INPUT_IN" "$PL_OUT/"'
+    project.repo("in").stages(sh("a", script, glob="/*", workers=1))
+    run = project.commit("in", {**{f"{i:02}": "x" for i in range(20)}, "z-last": "x"})["run"]
+    gate.arrived()
+    last = lambda: [data["datums"]["done"] for _, data in told(project, "progress")][-1:]
+    # how many results the agent has sent while it computes the last datum is its own affair: what the job has is told
+    wait_until(lambda: last() == [project.d.job(run, "a")["datums"]["done"]], lambda: f"the datums to be told: {last()} of {project.d.job(run, 'a')['datums']}", 20)
+    progress = told(project, "progress")
+    assert all(data["run"] == run and data["stage"] == "a" and data["datums"]["total"] == 21 for _, data in progress), progress
+    done = [data["datums"]["done"] for _, data in progress]
+    assert done == sorted(set(done)), "each says more than the one before it"
+    assert all(later - earlier >= 450_000 for (earlier, _), (later, _) in zip(progress, progress[1:])), progress
+    states = [data["state"] for _, data in told(project, "job")]
+    assert states.count("running") == 1, f"a job event says a new state: {states}"
+    gate.open()
+    assert project.d.wait(run)["state"] == "success"
+    assert told(project, "job")[-1][1]["counts"]["done"] == 21
