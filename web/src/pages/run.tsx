@@ -1,8 +1,8 @@
 // One run: what set it off, what it did and why, when it is done; stop, rerun, retry.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api/client";
-import type { Commit, Job, Pipeline, Run } from "../api/schema";
-import { countDiff } from "../core/changes";
+import { listen } from "../api/events";
+import type { Job, Pipeline, Run } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, duration, number, percent, short, size } from "../core/format";
 import { go } from "../core/going";
@@ -10,7 +10,8 @@ import { useLoad } from "../core/load";
 import { lastLineOf, metricWords } from "../core/metrics";
 import { now } from "../core/now";
 import { pathOf } from "../core/places";
-import { type Change, causeOf, changeWords, pushedRepo, retryOf, sumDatums, waitReason, withJobs } from "../core/runs";
+import { changeOf, leftOf, setOff, withProgress } from "../core/runfacts";
+import { changeWords, retryOf, sumDatums, waitReason, withJobs } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState, runState, stateOf } from "../core/states";
 import { DatumBar } from "../parts/bar";
@@ -18,22 +19,10 @@ import { Confirm } from "../parts/dialog";
 import { RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
 import { Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { Lanes } from "../parts/lanes";
 import { Timeline } from "../parts/timeline";
 import { Command, Id, Repo, Took, To, When } from "../parts/words";
 import { Gone } from "./gone";
-
-interface Facts {
-  run: Run;
-  pipelines: Pipeline[];
-}
-
-async function load(run: string, signal: AbortSignal): Promise<Facts> {
-  const [found, pipelines] = await Promise.all([
-    get("/api/v1/runs/{run}", { path: { run }, signal }),
-    get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
-  ]);
-  return { run: found, pipelines: pipelines.pipelines };
-}
 
 // How far it has come, as the second half of the headline.
 export function progressOf(run: Run, jobs: Job[]): string {
@@ -106,21 +95,27 @@ function bytesOf(job: Job, which: string): number {
   return Number((job.bytes as Record<string, number>)[which] ?? 0);
 }
 
-function Cause({ run, commit, change }: { run: Run; commit: Commit | null | undefined; change: Change | null | undefined }) {
-  const repo = pushedRepo(run);
+function Cause({ run }: { run: Run }) {
+  const pushed = run.cause === "push" ? run.pushed : undefined;
+  const change = changeOf(run);
   return (
     <Part id="cause" title="What set it off">
       <div class="panel pad stack">
-        {repo ? (
+        {pushed ? (
           <>
-            <p>{commit?.author ? <><b>{name(commit.author)}</b> pushed to </> : "A push to "}<Repo project={repo.project} repo={repo.repo} branch={repo.branch} /> at <When us={run.created_us} /></p>
-            <p class="muted">{run.message ? `“${name(run.message)}”` : "without a message"}{change ? ` · ${changeWords(change)}` : ""}</p>
+            <p>{run.author ? <><b>{name(run.author)}</b> pushed to </> : "A push to "}<Repo project={pushed.project} repo={pushed.repo} branch={pushed.branch} /> at <When us={run.created_us} /></p>
+            <p class="muted">{run.message ? `“${name(run.message)}”` : "without a message"}{change ? ` · ${changeWords(change)}, ${size(pushed.changed_bytes ?? 0)}` : ""}</p>
             <p class="acts">
-              {commit?.parent && <To class="btn small" place={{ page: "diff", project: repo.project, repo: repo.repo, from: commit.parent, to: run.id }}>See the diff</To>}
-              <To class="btn small" place={{ page: "files", project: repo.project, repo: repo.repo, ref: run.id, path: "" }}>Browse the commit</To>
+              {pushed.parent && <To class="btn small" place={{ page: "diff", project: pushed.project, repo: pushed.repo, from: pushed.parent, to: run.id }}>See the diff</To>}
+              <To class="btn small" place={{ page: "files", project: pushed.project, repo: pushed.repo, ref: run.id, path: "" }}>Browse the commit</To>
             </p>
           </>
-        ) : <p>{causeOf(run)}, at <When us={run.created_us} /></p>}
+        ) : (
+          <>
+            <p>{setOff(run)}, at <When us={run.created_us} /></p>
+            {run.author && <p class="muted">by <b>{name(run.author)}</b>{run.agent ? ` with ${name(run.agent)}` : ""}</p>}
+          </>
+        )}
       </div>
     </Part>
   );
@@ -190,48 +185,19 @@ function Actions({ run, jobs }: { run: Run; jobs: Job[] }) {
   );
 }
 
-const BEHIND = 3; // runs that a guess needs
-const LOOKED_AT = 5;
-
-// How long is left, by the newest successful runs of the same stages; null if there are too few.
-async function guess(run: Run, jobs: Job[], signal: AbortSignal): Promise<{ ms: number; runs: number } | null> {
-  const [runs, all] = await Promise.all([
-    get("/api/v1/runs", { query: { limit: 200, state: "success" }, signal }),
-    get("/api/v1/jobs", { query: { limit: 2000, state: "success" }, signal }),
-  ]);
-  const stages = jobs.map((job) => job.stage).sort().join();
-  const alike = withJobs(runs.runs, all.jobs, []).filter((row) => row.run.id !== run.id && row.jobs.map((job) => job.stage).sort().join() === stages && sumDatums(row.jobs).done > 0);
-  const took = alike.slice(0, LOOKED_AT).map((row) => ((row.run.finished_us ?? 0) - row.run.created_us) / 1000).sort((a, b) => a - b);
-  return took.length < BEHIND ? null : { ms: took[Math.floor(took.length / 2)]!, runs: took.length };
-}
-
-function Left({ run, jobs }: { run: Run; jobs: Job[] }) {
-  const guessed = useLoad(`guess ${run.id}`, (signal) => guess(run, jobs, signal));
-  if (!guessed.data) return null;
-  const left = guessed.data.ms - (now.value - run.created_us / 1000);
-  return <>{left > 0 ? `about ${duration(left)} left` : `longer than usual (${duration(guessed.data.ms)})`}, by the last {guessed.data.runs} runs</>;
-}
-
-function Found({ facts }: { facts: Facts }) {
-  const { run } = facts;
-  const [row] = withJobs([run], run.jobs ?? [], facts.pipelines);
+function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
+  const [row] = withJobs([run], run.jobs ?? [], pipelines);
   const jobs = row!.jobs;
-  const repo = pushedRepo(run);
-  const cause = useLoad(`cause ${run.id} ${repo?.repo ?? ""}`, async (signal) => {
-    if (!repo) return null;
-    const commit = await get("/api/v1/repos/{project}/{repo}/commits/{ref}", { path: { project: repo.project, repo: repo.repo, ref: run.id }, signal }).catch(() => null);
-    return { commit, change: commit?.parent ? await countDiff(repo.project, repo.repo, commit.parent, run.id, signal) : commit ? { added: commit.files, modified: 0, deleted: 0, more: false } : null };
-  });
   const over = isOver(run.state);
   const done = jobs.filter((job) => isOver(job.state)).length;
   const toKnow = notes(jobs);
   return (
     <>
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, row!.pipelines.length ? <span>{row!.pipelines.map(name).join(", ")}</span> : null, <Id of={run.id} />]}</Crumbs>
-      <Head title={`${causeOf(run, cause.data?.commit, cause.data?.change)}; ${progressOf(run, jobs)}.`} acts={<Actions run={run} jobs={jobs} />}
+      <Head title={`${setOff(run)}; ${progressOf(run, jobs)}.`} acts={<Actions run={run} jobs={jobs} />}
         lead={[
           <><StateWord of={runState(run, jobs)} />{over ? <> in <Took from={run.created_us} to={run.finished_us} /></> : <> for {duration(now.value - run.created_us / 1000)}</>}</>,
-          over ? null : <Left run={run} jobs={jobs} />,
+          leftOf(run, now.value) || null,
           over ? <>began <When us={run.created_us} /></> : `${done} of ${counted(jobs.length, "stage")} done`,
           run.superseded_by ? <>see <Id of={run.superseded_by} place={{ page: "run", run: run.superseded_by }} /></> : null,
         ]} />
@@ -247,10 +213,10 @@ function Found({ facts }: { facts: Facts }) {
               </div>)}
           </Part>
           {jobs.some((job) => job.started_us) && (
-            <Part id="time" title="Where the time goes"><Timeline run={run} jobs={jobs} /><div class="after"><TimeTable jobs={jobs} /></div></Part>)}
+            <Part id="time" title="Where the time goes"><Timeline run={run} jobs={jobs} /><Lanes run={run} /><div class="after"><TimeTable jobs={jobs} /></div></Part>)}
         </div>
         <aside aria-label="About this run">
-          <Cause run={run} commit={cause.data?.commit} change={cause.data?.change} />
+          <Cause run={run} />
           {toKnow.length > 0 && (
             <Part id="know" title="To know"><ul class="panel pad words stack">{toKnow.map((note) => <li key={note.text}><Icon of={note.shape} class={`state ${note.shape}`} />{note.text}</li>)}</ul></Part>)}
         </aside>
@@ -260,9 +226,16 @@ function Found({ facts }: { facts: Facts }) {
 }
 
 export function RunPage({ run }: { run: string }) {
-  const loaded = useLoad(`run ${run}`, (signal) => load(run, signal), (event) => (event.type === "run" || event.type === "job") && String(event.data["run"] ?? event.data["id"] ?? "").startsWith(run.slice(0, 32)));
-  if (loaded.data) return <Found facts={loaded.data} />;
+  const concerns = (event: { type: string; data: Record<string, unknown> }) =>
+    (event.type === "run" || event.type === "job") && String(event.data["run"] ?? event.data["id"] ?? "").startsWith(run.slice(0, 32));
+  const loaded = useLoad(`run ${run}`, (signal) => get("/api/v1/runs/{run}", { path: { run }, signal }), concerns);
+  const pipelines = useLoad("pipelines", async (signal) => (await get("/api/v1/pipelines", { query: { limit: 1000 }, signal })).pipelines, (event) => event.type === "pipeline");
+  // datums that end are told: nothing is asked for them
+  const [told, tell] = useState<Record<string, Record<string, unknown>>>({});
+  useEffect(() => listen((event) => {
+    if (event.type === "progress" && String(event.data["run"]).startsWith(run.slice(0, 32))) tell((before) => ({ ...before, [`${event.data["project"]}/${event.data["stage"]}`]: event.data }));
+  }), [run]);
+  if (loaded.data) return <Found run={Object.values(told).reduce(withProgress, loaded.data)} pipelines={pipelines.data ?? []} />;
   if (loaded.error) return <Gone error={loaded.error} retry={loaded.reload} what={`run ${name(run)}`} />;
   return <Skeleton rows={8} />;
 }
-

@@ -1,90 +1,114 @@
 // All runs, newest first: what set each off, what became of it, what it cost. What comes in waits behind "2 new".
-import { useState } from "preact/hooks";
+import { useEffect, useReducer, useRef } from "preact/hooks";
 import { get } from "../api/client";
-import type { Job, Pipeline, Run } from "../api/schema";
+import { listen } from "../api/events";
+import type { Pipeline, Run } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, spelled } from "../core/format";
 import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { now } from "../core/now";
-import { type Row, causeOfRow, ranWords, withJobs } from "../core/runs";
-import { type Shape, type State, isOver, jobState, runState } from "../core/states";
+import { FILTERS, type Wanted, askedOf, datumsOf, leftOf, pushWords, rowState, setOff, stageCount, stagesOf, wantedOf } from "../core/runfacts";
+import { FRESH_MAX, RunList } from "../core/runlist";
+import { isOver } from "../core/states";
 import { Icon, StateWord } from "../parts/icons";
-import { Content, ErrorNote, Head } from "../parts/page";
-import { Rows, usePages } from "../parts/rows";
+import { ErrorNote, Head, Skeleton } from "../parts/page";
+import { Rows } from "../parts/rows";
 import { Id, Took, To, When } from "../parts/words";
 
 const PAGE = 200;
-const JOBS_MAX_PAGES = 5;
-const GLYPHS_MAX = 24;
+const TOGETHER_MS = 300; // what changes within that time is asked for at once
 
-interface Loaded {
-  items: Run[];
-  jobs: Job[];
-  next: string | undefined;
+interface Listed {
+  list: RunList;
+  error: Error | undefined;
+  loading: boolean;
+  more: (() => void) | undefined;
+  seen: (from: number, to: number) => void;
+  showFresh: () => void;
 }
 
-// A page of runs, and the jobs since the oldest of them.
-async function loadPage(state: string, after: string | undefined, signal?: AbortSignal): Promise<Loaded> {
-  const { runs, next } = await get("/api/v1/runs", { query: { limit: PAGE, state, ...(after ? { after } : {}) }, signal });
-  const oldest = runs[runs.length - 1]?.created_us ?? 0;
-  const jobs: Job[] = [];
-  let at: string | null | undefined;
-  for (let i = 0; i < JOBS_MAX_PAGES && runs.length > 0; i++) {
-    const page = await get("/api/v1/jobs", { query: { limit: 2000, ...(at ? { after: at } : {}) }, signal });
-    jobs.push(...page.jobs);
-    at = page.next;
-    if (!at || (page.jobs[page.jobs.length - 1]?.created_us ?? 0) < oldest) break;
-  }
-  return { items: runs, jobs, next: next ?? undefined };
+// The list of runs for a filter, kept up to date by events: a row that changes is asked for alone.
+function useRuns(key: string, asked: ReturnType<typeof askedOf>): Listed {
+  const [, draw] = useReducer((n: number) => n + 1, 0);
+  const kept = useRef<{ key: string; list: RunList; busy: Set<string>; error?: Error | undefined }>({ key: "", list: new RunList(), busy: new Set() });
+  if (kept.current.key !== key) kept.current = { key, list: new RunList(), busy: new Set() };
+  const mine = kept.current;
+
+  const load = async (after: string) => {
+    if (mine.busy.has(after)) return;
+    mine.busy.add(after);
+    try {
+      const page = await get("/api/v1/runs", { query: { ...asked, limit: PAGE, ...(after ? { after } : {}) } });
+      mine.list.put(after, page.runs, page.next ?? undefined);
+      mine.error = undefined;
+      // a page may be empty although there are more: the daemon looks at so many runs only
+      if (page.runs.length === 0 && page.next && kept.current === mine) void load(page.next);
+    } catch (error) {
+      mine.error = error instanceof Error ? error : new Error(String(error));
+    }
+    mine.busy.delete(after);
+    if (kept.current === mine) draw(0);
+  };
+
+  useEffect(() => {
+    const changed = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async () => {
+      timer = undefined;
+      const ids = [...changed].slice(0, PAGE);
+      for (const id of ids) changed.delete(id);
+      const old = ids.filter((id) => mine.list.has(id));
+      const unknown = ids.filter((id) => !mine.list.has(id));
+      try { // a row that is shown stays, whatever has become of it; a new one comes only if it is asked for
+        for (const [some, filter] of [[old, {}], [unknown, asked]] as const) {
+          if (some.length > 0) mine.list.take((await get("/api/v1/runs", { query: { ...filter, ids: some.join(","), limit: PAGE } })).runs);
+        }
+        if (kept.current === mine) draw(0);
+      } catch {
+        // without an answer the banner says so, and "again" follows
+      }
+      if (changed.size > 0) soon();
+    };
+    const soon = () => (timer ??= setTimeout(() => void ask(), TOGETHER_MS));
+    void load("");
+    const unlisten = listen((event) => {
+      if (event.type === "again") void load("");
+      const id = event.type === "run" ? event.data["id"] : event.type === "job" || event.type === "progress" ? event.data["run"] : undefined;
+      if (typeof id !== "string") return;
+      changed.add(id);
+      soon();
+    });
+    return () => {
+      clearTimeout(timer);
+      unlisten();
+    };
+  }, [key]);
+
+  return {
+    list: mine.list, error: mine.error, loading: mine.list.next === "" && !mine.error,
+    more: mine.list.next ? () => void load(mine.list.next!) : undefined,
+    seen: (from, to) => mine.list.missing(from, to).forEach((after) => void load(after)),
+    showFresh: () => {
+      mine.list.showFresh();
+      draw(0);
+    },
+  };
 }
 
-const FILTERS: { key: string; text: string; shape: Shape; api: string }[] = [
-  { key: "running", text: "running", shape: "running", api: "running" },
-  { key: "failed", text: "failed", shape: "failed", api: "failure" },
-  { key: "part", text: "partly failed", shape: "part", api: "success" },
-  { key: "done", text: "done", shape: "done", api: "success" },
-  { key: "stopped", text: "stopped", shape: "stopped", api: "killed" },
-];
-
-export function filterOf(state: State): string {
-  if (state.shape === "part" || state.shape === "failed" || state.shape === "done" || state.shape === "stopped") return state.shape;
-  return state.shape === "not" ? "failed" : "running";
-}
-
-const SINCE: Record<string, number> = { hour: 3600, day: 86400, week: 7 * 86400 };
-
-export interface Wanted {
-  states: string[];
-  project: string;
-  pipeline: string;
-  since: string;
-}
-
-export function wantedOf(query: URLSearchParams): Wanted {
-  return { states: (query.get("state") ?? "").split(",").filter(Boolean), project: query.get("project") ?? "", pipeline: query.get("pipeline") ?? "", since: query.get("since") ?? "" };
-}
-
-export function passes(row: Row, wanted: Wanted, nowUs: number): boolean {
-  if (wanted.states.length > 0 && !wanted.states.includes(filterOf(runState(row.run, row.jobs)))) return false;
-  if (wanted.pipeline && !row.pipelines.includes(wanted.pipeline)) return false;
-  if (wanted.project && !row.jobs.some((job) => job.project === wanted.project)) return false;
-  const seconds = SINCE[wanted.since];
-  return !seconds || nowUs - row.run.created_us < seconds * 1e6;
-}
-
-function headline(rows: Row[]): string {
-  const running = rows.filter((row) => !isOver(row.run.state)).length;
-  const ended = rows.filter((row) => isOver(row.run.state)).slice(0, 40);
-  const failed = ended.filter((row) => row.run.state === "failure").length;
-  if (rows.length === 0) return "Nothing has run yet.";
+function headline(runs: Run[], filtered: boolean): string {
+  const running = runs.filter((run) => !isOver(run.state)).length;
+  const ended = runs.filter((run) => isOver(run.state)).slice(0, 40);
+  const failed = ended.filter((run) => run.state === "failure").length;
+  if (runs.length === 0) return filtered ? "No run is like that." : "Nothing has run yet.";
   const first = running === 0 ? "Nothing runs" : `${spelled(running)} ${running === 1 ? "run is" : "runs are"} under way`;
   return ended.length === 0 ? `${first}.` : `${first}; ${failed === 0 ? "none" : failed} of the last ${ended.length} failed.`;
 }
 
-function Filters({ wanted, pipelines }: { wanted: Wanted; pipelines: Pipeline[] }) {
+function Filters({ wanted, pipelines, authors }: { wanted: Wanted; pipelines: Pipeline[]; authors: string[] }) {
   const toggle = (key: string) => setQuery({ state: (wanted.states.includes(key) ? wanted.states.filter((one) => one !== key) : [...wanted.states, key]).join(",") });
   const projects = [...new Set(pipelines.map((pipeline) => pipeline.project))];
+  const people = [...new Set([...authors, ...(wanted.by ? wanted.by.split(",") : [])])].sort();
   return (
     <div class="filters" role="group" aria-label="Filters">
       {projects.length > 1 && (
@@ -93,6 +117,9 @@ function Filters({ wanted, pipelines }: { wanted: Wanted; pipelines: Pipeline[] 
         </select>)}
       <select aria-label="Pipeline" value={wanted.pipeline} onChange={(event) => setQuery({ pipeline: event.currentTarget.value })}>
         <option value="">any pipeline</option>{[...new Set(pipelines.map((pipeline) => pipeline.name))].map((one) => <option key={one}>{one}</option>)}
+      </select>
+      <select aria-label="By" value={wanted.by} onChange={(event) => setQuery({ by: event.currentTarget.value })}>
+        <option value="">by anybody</option>{people.map((one) => <option key={one} value={one}>by {name(one)}</option>)}
       </select>
       <span class="sep" />
       {FILTERS.map((filter) => (
@@ -108,26 +135,30 @@ function Filters({ wanted, pipelines }: { wanted: Wanted; pipelines: Pipeline[] 
   );
 }
 
-function Glyphs({ jobs }: { jobs: Job[] }) {
-  const words = jobs.map((job) => `${job.stage} ${jobState(job).word.toLowerCase()}`).join(", ");
+function Glyphs({ run }: { run: Run }) {
+  const stages = stagesOf(run);
+  const more = stageCount(run) - stages.length;
+  const words = stages.map((one) => `${name(one.stage)} ${one.state.word.toLowerCase()}`).join(", ") + (more > 0 ? `, and ${more} more` : "");
   return (
-    <span class="glyphs" role="img" aria-label={words} title={words}>
-      {jobs.slice(0, GLYPHS_MAX).map((job) => <Icon key={job.stage} of={jobState(job).shape} class={`state ${jobState(job).shape}`} />)}
-      {jobs.length > GLYPHS_MAX && <small>+{jobs.length - GLYPHS_MAX}</small>}
+    <span class="glyphs" role="img" aria-label={words || "no stage"} title={words}>
+      {stages.map((one) => <Icon key={one.stage} of={one.state.shape} class={`state ${one.state.shape}`} />)}
+      {more > 0 && <small>+{more}</small>}
     </span>
   );
 }
 
-function RunRow({ row }: { row: Row }) {
-  const { run, jobs } = row;
+function RunRow({ run }: { run: Run | null }) {
+  if (!run) return <tr class="room" aria-hidden="true"><td colSpan={6} style={{ height: "53px" }} /></tr>;
+  const pipelines = [...new Set((run.pipelines ?? []).map((one) => name(one.pipeline)))].join(", ") || run.cause;
+  const left = leftOf(run, now.value);
   return (
-    <tr>
-      <td><To class="main" row place={{ page: "run", run: run.id }}>{causeOfRow(run, row.pipelines)}</To>
-        <small>{row.pipelines.map(name).join(", ") || run.cause} · <Id of={run.id} /></small></td>
-      <td><StateWord of={runState(run, jobs)} /></td>
-      <td class="p2"><Glyphs jobs={jobs} /></td>
-      <td class="num p2 muted">{jobs.length ? ranWords(jobs) : "–"}</td>
-      <td class="num p2"><Took from={run.created_us} to={run.finished_us} /></td>
+    <tr data-run={run.id}>
+      <td class="one-line"><To class="main" row place={{ page: "run", run: run.id }}>{setOff(run)}</To>
+        <small>{pipelines} · <Id of={run.id} />{pushWords(run) ? ` · ${pushWords(run)}` : ""}</small></td>
+      <td><StateWord of={rowState(run)} /></td>
+      <td class="p2"><Glyphs run={run} /></td>
+      <td class="num p2 muted">{datumsOf(run)}</td>
+      <td class="num p2"><Took from={run.created_us} to={run.finished_us} />{left && <small>{left.replace(/, by .*/, "")}</small>}</td>
       <td class="num"><When us={run.created_us} /></td>
     </tr>
   );
@@ -135,41 +166,26 @@ function RunRow({ row }: { row: Row }) {
 
 export function Runs({ query }: { query: URLSearchParams }) {
   const wanted = wantedOf(query);
-  const api = wanted.states.length === 1 ? (FILTERS.find((filter) => filter.key === wanted.states[0])?.api ?? "") : "";
-  const loaded = useLoad(`runs ${api}`, (signal) => loadPage(api, undefined, signal), (event) => ["run", "job"].includes(event.type));
+  const key = JSON.stringify(wanted);
+  const { list, error, loading, more, seen, showFresh } = useRuns(key, askedOf(wanted, Date.now()));
   const pipelines = useLoad("pipelines", async (signal) => (await get("/api/v1/pipelines", { query: { limit: 1000 }, signal })).pipelines, (event) => event.type === "pipeline");
-  const [jobs, setJobs] = useState<Job[]>([]);
-  const pages = usePages<Run>(`runs ${api}`, loaded.data, async (after) => {
-    const page = await loadPage(api, after);
-    setJobs((before) => [...before, ...page.jobs]);
-    return page;
-  });
-  // rows do not move: what came after the page was opened waits until it is asked for
-  const [top, setTop] = useState<number | null>(null);
+  if (loading) return <Skeleton rows={10} />;
+  const filtered = key !== JSON.stringify(wantedOf(new URLSearchParams()));
+  const first = list.first();
   return (
-    <Content of={loaded} rows={10}>{(data) => {
-      const newest = data.items[0]?.created_us ?? 0;
-      if (top === null && newest) setTop(newest);
-      const seen = new Set<string>();
-      const all = withJobs(pages.items.filter((run) => !seen.has(run.id) && seen.add(run.id)), [...data.jobs, ...jobs], pipelines.data ?? []);
-      const fresh = all.filter((row) => top !== null && row.run.created_us > top && passes(row, wanted, now.value * 1000));
-      const rows = all.filter((row) => (top === null || row.run.created_us <= top) && passes(row, wanted, now.value * 1000));
-      return (
-        <>
-          <Head title={headline(all)} lead={["newest first", `${counted(rows.length, "run")}${pages.more ? " so far" : ""}`]} />
-          <div class="with-fresh">
-            <Filters wanted={wanted} pipelines={pipelines.data ?? []} />
-            {fresh.length > 0 && <button type="button" class="btn small" onClick={() => setTop(newest)}><Icon of="up" />{fresh.length} new</button>}
-          </div>
-          {pages.error && <ErrorNote error={pages.error} />}
-          <div class="panel">
-            {rows.length === 0
-              ? <p class="empty">{all.length ? "No run is like that." : "A push, a new version of a pipeline or “pipelinectl run pipeline” sets a run off."}</p>
-              : <Rows label="Runs" rows={rows} rowHeight={53} columns={6} more={pages.more} row={(row) => <RunRow key={row.run.id} row={row} />}
-                  head={<tr><th>What set it off</th><th>State</th><th class="p2">Stages</th><th class="num p2">Datums</th><th class="num p2">Took</th><th class="num">When</th></tr>} />}
-          </div>
-        </>
-      );
-    }}</Content>
+    <>
+      <Head title={headline(first, filtered)} lead={["newest first", `${counted(list.length, "run")}${more ? " so far" : ""}`]} />
+      <div class="with-fresh">
+        <Filters wanted={wanted} pipelines={pipelines.data ?? []} authors={first.flatMap((run) => (run.author ? [run.author] : []))} />
+        {list.waiting > 0 && <button type="button" class="btn small fresh" onClick={showFresh}><Icon of="up" />{list.waiting}{list.waiting === FRESH_MAX ? " or more" : ""} new</button>}
+      </div>
+      {error && <ErrorNote error={error} />}
+      <div class="panel">
+        {list.length === 0 && !more
+          ? <p class="empty">{filtered ? "No run is like that." : "A push, a new version of a pipeline or “pipelinectl run pipeline” sets a run off."}</p>
+          : <Rows label="Runs" rows={list} rowHeight={53} columns={6} more={more} seen={seen} row={(run, i) => <RunRow key={run?.id ?? i} run={run} />}
+              head={<tr><th>What set it off</th><th>State</th><th class="p2">Stages</th><th class="num p2">Datums</th><th class="num p2">Took</th><th class="num">When</th></tr>} />}
+      </div>
+    </>
   );
 }

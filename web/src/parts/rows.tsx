@@ -18,15 +18,22 @@ export function windowOf(count: number, rowHeight: number, top: number, viewHeig
   return { from: Math.max(0, Math.min(first - AROUND, count - 1)), to: Math.min(count, first + shown + AROUND) };
 }
 
-export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, label }: {
-  head: ComponentChildren; rows: T[]; rowHeight: number; row: (item: T, i: number) => JSX.Element; columns: number; label: string;
+// Rows of which some may not be here: of an array, or of a list that keeps only those near the view.
+export interface RowSource<T> {
+  length: number;
+  slice(from: number, to: number): T[];
+}
+
+export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, seen, label }: {
+  head: ComponentChildren; rows: RowSource<T>; rowHeight: number; row: (item: T, i: number) => JSX.Element; columns: number; label: string;
   total?: number | undefined; // of all rows, if it is known
   more?: (() => void) | undefined; // loads the next page; undefined: this is all
+  seen?: ((from: number, to: number) => void) | undefined; // is told which rows are drawn
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [shown, setShown] = useState<Window>({ from: 0, to: Math.min(rows.length, SHORT) });
-  const latest = useRef({ more });
-  latest.current = { more };
+  const latest = useRef({ more, seen });
+  latest.current = { more, seen };
   useEffect(() => {
     let frame = 0;
     const look = () => {
@@ -34,6 +41,7 @@ export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, labe
       if (!body.current) return;
       const next = windowOf(rows.length, rowHeight, body.current.getBoundingClientRect().top, innerHeight);
       setShown((before) => (before.from === next.from && before.to === next.to ? before : next));
+      latest.current.seen?.(next.from, next.to);
       if (next.to >= rows.length - AROUND) latest.current.more?.();
     };
     const soon = () => (frame ||= requestAnimationFrame(look));

@@ -19,7 +19,7 @@ export function ticks(from: number, to: number): number[] {
   return out;
 }
 
-function tickText(ms: number, span: number): string {
+export function tickText(ms: number, span: number): string {
   const text = clock(ms * 1000);
   if (span < 8_000) return `${text.slice(3)}${(ms % 1000 / 1000).toFixed(1).slice(1)}`;
   return span < 600_000 ? text : text.slice(0, 5);

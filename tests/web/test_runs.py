@@ -1,0 +1,73 @@
+"""The runs: the list with its filters and what waits behind "new", the timeline of the workers, and what is asked of the daemon meanwhile."""
+import many_runs
+import pytest
+from conftest import kit
+
+ASKED = "performance.getEntriesByType('resource').map((one) => new URL(one.name)).filter((url) => url.pathname.includes('/api/')).map((url) => url.pathname + url.search)"
+
+
+def test_filters_are_in_the_address(page, world):
+    page.go("/runs?state=failed")
+    page.do("wait", at="[data-row]")
+    assert page.js("[...document.querySelectorAll('tr[data-run] td:nth-child(2)')].every((cell) => cell.textContent.includes('Failed'))")
+    page.do("click", at="button:has-text('failed') >> nth=0")
+    page.do("waitfor", js="!location.search.includes('state=failed')")
+    page.go("/runs?pipeline=digits")
+    page.do("wait", at="[data-row]")
+    text = page.js("document.querySelector('table').innerText")
+    assert "street" not in text and "digits@master +1 file" in text, text
+
+
+def test_an_event_brings_its_row_alone_and_new_runs_wait(page, world):
+    page.go("/runs")
+    page.do("wait", at="[data-row]")
+    first = page.js("document.querySelector('tr[data-run]').dataset.run")
+    page.js("performance.clearResourceTimings()")
+    world.ctl("run", "pipeline", "digits", "--stage", "prepare")
+    page.do("wait", at="button.fresh >> text=1 new")
+    assert page.js("document.querySelector('tr[data-run]').dataset.run") == first, "rows do not move"
+    asked = page.js(ASKED)
+    assert asked and all("ids=" in one for one in asked), f"only the rows that changed are read: {asked}"
+    page.do("click", at="button.fresh")
+    page.do("waitfor", js=f"document.querySelector('tr[data-run]').dataset.run != {first!r}")
+    page.do("waitfor", js="!document.querySelector('button.fresh')")
+
+
+def test_the_timeline_of_workers_zooms_by_keys(page, world):
+    page.go(f"/runs/{world.commits('digits')[0]}")
+    page.do("wait", at=".lanes .lane rect")
+    assert "computed" in page.js("document.querySelector('.lanes .lane title').textContent")
+    label = "document.querySelector('[aria-label^=\"Workers from\"]')"
+    before = page.js(f"{label}.getAttribute('aria-label')")
+    page.js(f"{label}.focus()")
+    page.do("press", key="+")
+    page.do("press", key="+")
+    page.do("waitfor", js=f"{label}.getAttribute('aria-label') != {before!r} && !document.querySelector('.lanes-head button:last-child').disabled")
+    page.do("press", key="0")
+    page.do("waitfor", js=f"{label}.getAttribute('aria-label') == {before!r}")
+
+
+@pytest.fixture(scope="module")
+def long_history(tmp_path_factory):
+    """A daemon with 20,000 runs of five jobs: a hundred pages."""
+    daemon = kit.Daemon(tmp_path_factory.mktemp("many"), "--sandbox", "none").start()
+    daemon.stop()
+    many_runs.make(daemon.dir, 20_000, 5)
+    yield daemon.start()
+    assert daemon.stop() == 0
+
+
+def test_a_long_list_is_scrolled_with_flat_memory(chromium, long_history):
+    chromium.open(long_history)
+    chromium.go("/runs")
+    chromium.do("wait", at="[data-row]")
+    drawn = []
+    for pages in (10, 30, 60):
+        while chromium.js("Number(/([\\d,]+) runs/.exec(document.querySelector('.lead').textContent)[1].replace(/,/g, ''))") < pages * 200:
+            chromium.js("scrollTo(0, document.body.scrollHeight)")
+            chromium.do("settled")
+        drawn.append(chromium.js("document.querySelectorAll('tr').length"))
+    assert max(drawn) < 200, f"only the rows near the view are drawn: {drawn}"
+    chromium.js("scrollTo(0, 2000 * 53)")
+    chromium.do("waitfor", js="[...document.querySelectorAll('tr[data-run]')].some((row) => { const at = row.getBoundingClientRect().top; return at > 0 && at < innerHeight; })")
+    assert chromium.do("complaints") == []

@@ -1,0 +1,115 @@
+// What a row of the list of runs says, from the facts that the daemon gives with it.
+import type { Run } from "../api/schema";
+import { name } from "./foreign";
+import { counted, duration, number, size } from "./format";
+import { type Change, causeOf, changeWords } from "./runs";
+import { type State, isOver, jobState, stateOf } from "./states";
+
+export function changeOf(run: Run): Change | null {
+  const pushed = run.pushed;
+  if (pushed?.added === undefined || pushed.added === null) return null;
+  return { added: pushed.added, modified: pushed.changed ?? 0, deleted: pushed.removed ?? 0, more: Boolean(pushed.more) };
+}
+
+// "ana pushed 3,120 files to photos", "Run by hand: digits"
+export function setOff(run: Run): string {
+  const pushed = run.pushed;
+  if (run.cause !== "push" || !pushed) return causeOf({ ...run, jobs: [] } as Run);
+  const change = changeOf(run);
+  const total = change ? change.added + change.modified + change.deleted : 0;
+  const files = total > 0 ? (change!.more ? `over ${number(total)} files` : counted(total, "file")) : "";
+  if (run.author) return `${name(run.author)} pushed ${files ? `${files} ` : ""}to ${name(pushed.repo)}`;
+  return files ? `${files} ${total === 1 ? "was" : "were"} pushed to ${name(pushed.repo)}` : `Something was pushed to ${name(pushed.repo)}`;
+}
+
+// "photos@master +3 ~1 −2 files, 4.0 MiB"; who asked, of a run that nobody pushed for.
+export function pushWords(run: Run): string {
+  const pushed = run.pushed;
+  if (!pushed) return run.author ? `by ${name(run.author)}` : "";
+  const change = changeOf(run);
+  const where = `${name(pushed.repo)}@${name(pushed.branch)}`;
+  return change ? `${where} ${changeWords(change)}, ${size(pushed.changed_bytes ?? 0)}` : `${where}, ${counted(pushed.files, "file")} in all`;
+}
+
+export function rowState(run: Run): State {
+  const failed = run.state === "success" ? (run.datums?.failed ?? 0) : 0;
+  return failed > 0 ? { word: `Done, ${number(failed)} failed`, shape: "part" } : stateOf(run.state);
+}
+
+const NONE = { total: 0, done: 0, reused: 0 };
+
+export function stagesOf(run: Run): { stage: string; state: State }[] {
+  return (run.stages ?? []).map((one) => ({ stage: one.stage, state: jobState({ state: one.state, reason: one.reason, datums: { ...NONE, failed: one.failed } }) }));
+}
+
+export function stageCount(run: Run): number {
+  return Object.values((run.states ?? {}) as Record<string, number>).reduce((sum, n) => sum + n, 0);
+}
+
+export function datumsOf(run: Run): string {
+  const sum = run.datums;
+  if (!sum || stageCount(run) === 0) return "–";
+  if (sum.total === 0) return "nothing to do";
+  if (!isOver(run.state)) return `${number(sum.done + sum.reused + sum.failed)} of ${number(sum.total)}`;
+  return [`${number(sum.done)} ran`, `${number(sum.reused)} reused`, sum.failed ? `${number(sum.failed)} failed` : ""].filter(Boolean).join(" · ");
+}
+
+// "about 18 min left, by the last 5 runs"; "" if it is not known.
+export function leftOf(run: Run, nowMs: number): string {
+  const eta = run.eta;
+  if (!eta || isOver(run.state)) return "";
+  const left = eta.ends_us / 1000 - nowMs;
+  return `${left > 0 ? `about ${duration(left)} left` : `longer than usual (${duration(eta.took_ms)})`}, by the last ${eta.runs} runs`;
+}
+
+// The job of a run with its numbers of datums as an event told them. Numbers do not go back: an answer that was on its way is older.
+export function withProgress(run: Run, event: Record<string, unknown>): Run {
+  const told = event["datums"] as { total: number; reused: number; done: number; failed: number } | undefined;
+  if (!told || event["run"] !== run.id) return run;
+  const ended = (one: { reused: number; done: number; failed: number }) => one.reused + one.done + one.failed;
+  const jobs = (run.jobs ?? []).map((job) =>
+    job.stage === event["stage"] && job.project === event["project"] && !isOver(job.state) && ended(told) >= ended(job.datums) ? { ...job, datums: { ...job.datums, ...told } } : job);
+  return { ...run, jobs };
+}
+
+// ---- filters
+
+export interface Filter {
+  key: string;
+  text: string;
+  shape: State["shape"];
+  api: string;
+}
+
+export const FILTERS: Filter[] = [
+  { key: "running", text: "running", shape: "running", api: "running" },
+  { key: "failed", text: "failed", shape: "failed", api: "failure" },
+  { key: "part", text: "partly failed", shape: "part", api: "partly_failed" },
+  { key: "done", text: "done", shape: "done", api: "complete" },
+  { key: "stopped", text: "stopped", shape: "stopped", api: "killed" },
+];
+
+const SINCE: Record<string, number> = { hour: 3600, day: 86400, week: 7 * 86400 };
+
+export interface Wanted {
+  states: string[];
+  project: string;
+  pipeline: string;
+  by: string;
+  since: string;
+}
+
+export function wantedOf(query: URLSearchParams): Wanted {
+  const of = (key: string) => query.get(key) ?? "";
+  return { states: of("state").split(",").filter(Boolean), project: of("project"), pipeline: of("pipeline"), by: of("by"), since: of("since") };
+}
+
+// The same as the daemon takes it.
+export function askedOf(wanted: Wanted, nowMs: number): { state?: string; project?: string; pipeline?: string; by?: string; since?: number } {
+  const state = FILTERS.filter((filter) => wanted.states.includes(filter.key)).map((filter) => filter.api).join(",");
+  const seconds = SINCE[wanted.since];
+  return {
+    ...(state ? { state } : {}), ...(wanted.project ? { project: wanted.project } : {}), ...(wanted.pipeline ? { pipeline: wanted.pipeline } : {}),
+    ...(wanted.by ? { by: wanted.by } : {}), ...(seconds ? { since: Math.round((nowMs - seconds * 1000) * 1000) } : {}),
+  };
+}
