@@ -10,6 +10,7 @@
 
 #include "pipelined/api/answer_routes/answer_routes.h"
 #include "pipelined/api/data_routes/data_routes.h"
+#include "pipelined/api/origin_routes/origin_routes.h"
 #include "pipelined/api/run_routes/run_routes.h"
 #include "pipelined/api/server/api.h"
 #include "pipelined/db/gc/recovery_prune.h"
@@ -614,11 +615,11 @@ static int start_notify(struct daemon *d, struct pl_err *err)
     return r;
 }
 
-/* Starts the API, then the S3 gateway, then garbage collection, which must keep the data of the gateway's
- * uploads. */
+/* Starts the API, then the S3 gateway, then garbage collection, which must keep the data of the gateway's uploads. */
 static int start_api(struct daemon *d, struct pl_err *err)
 {
-    static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, &pl_api_answer_routes, NULL};
+    static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, &pl_api_answer_routes,
+                                                         &pl_api_origin_routes, NULL};
     struct pl_api_config c = {.db = d->db,
                               .stores = d->stores,
                               .logs = d->logs,
@@ -658,7 +659,6 @@ static int start_api(struct daemon *d, struct pl_err *err)
     r = pl_api_start(&c, &api, err);
     d->api = api;
     r = r < 0 || !*d->config->s3_listen ? r : start_s3(d, err);
-    /* garbage collection must not start before the gateway, whose uploads it has to keep */
     r = r < 0 ? r : pl_api_gc_start(api, err);
     return r < 0 ? r : write_url(d, err);
 }

@@ -2,7 +2,7 @@
  *
  * In:      Configuration.
  * Out:     A running daemon; exit status.
- * Uses:    api/{answer_routes, data_routes, run_routes, server}, db/{gc, tx, writer}, engine, notify, text, exec/{kubernetes, local},
+ * Uses:    api/{answer_routes, data_routes, origin_routes, run_routes, server}, db/{gc, tx, writer}, engine, notify, text, exec/{kubernetes, local},
  *          kube/{nodes, pod}, net/{loop, server}, s3gateway/gateway, storage/{base, object, system},
  *          storage/dataset/log
  * Threads: Main thread; then the event loop.

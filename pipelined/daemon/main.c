@@ -5,7 +5,7 @@
  *   a person types          cli/{main, support, data, runs, admin, local, try, doctor}
  *   files become records    storage/dataset/{ingest, file}, storage/{chunk, pack}
  *   records travel          net/{remote, http_client, loop, server}
- *   the daemon admits them  api/{access, server, data_routes, run_routes, answer_routes, transfer}, s3gateway/{gateway, formats}
+ *   the daemon admits them  api/{access, server, data_routes, run_routes, answer_routes, origin_routes, transfer}, s3gateway/{gateway, formats}
  *   it keeps them           storage/{store, tree, tree_edit, object, s3, http}, storage/dataset/commit
  *   it records them         db/{tx, writer, open_commits, pipelines, stage_log}, storage/dataset/log
  *   a spec says what runs   spec, text, policy, source, forge, notify, git

@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit pl_dep_cmocka
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit pl_dep_cmocka
 /* Any bytes as the body of any request that takes one: it is answered, never with a failure of ours, an error is one of the catalogue, and
  * the API goes on. The first byte chooses the request. */
 #include "tests/support/fixtures/api_fixture.h"

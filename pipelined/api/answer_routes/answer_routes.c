@@ -3,7 +3,9 @@
 
 #include "pipelined/api/server/api_context.h"
 
-#define TABLES(X) X(failures) X(find) X(gpus) X(job_cause) X(lineage) X(log_view) X(metric_jobs) X(metric_stages) X(needs) X(provenance) X(queue) X(run_changes) X(run_timeline) X(run_view)
+#define TABLES(X)                                                                                                                \
+    X(failures)                                                                                                                  \
+    X(find) X(gpus) X(job_cause) X(log_view) X(metric_jobs) X(metric_stages) X(needs) X(queue) X(run_timeline) X(run_view)
 
 TABLES(PL_API_TABLE_DECLARE)
 static const struct pl_api_table *const tables[] = {TABLES(PL_API_TABLE_ADDRESS)};

@@ -1,35 +1,28 @@
-/* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways, what
- * came from what.
+/* api/answer_routes: Routes that answer what people ask: what needs attention, what runs, why a job ran, what failed and in which ways,
+ * which result is best, what waits.
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, stage_log, writer}, failure, gpus, metrics, plan, provenance, text, storage/{base, store, tree}
+ * Uses:    api/{data_routes, run_routes, server, transfer}, db/{retention, stage_log, writer}, failure, gpus, metrics, plan, text,
  *          storage/{base, store, tree}
-/* api/answer_routes: Routes that answer what people ask: what needs attention, why a job ran, what failed and in which ways, which result is best.
  * Threads: Storage pool; no database reader is held while trees are read.
  *
  * Inside:
- *   job_changes       counts the files that differ between two jobs of a stage
- *   provenance_files  files that a file was made from, and files made from it
- *   provenance_walk   commits that a commit was made from, and commits made from it
- *   routes_failures   failed datums of a job in groups
- *   routes_gpus       what the GPUs did in the last 24 hours
- *   routes_find       finds things by a part of their name or id
- *   routes_job_cause  why a job ran
- *   routes_lineage    jobs as events of OpenLineage
- *   metric_lines      reads the stored lines of metrics.jsonl
- *   routes_log_view   any lines of a log, and a search in it
- *   routes_metric_jobs  figures of jobs side by side, and curves
+ *   job_changes           counts the files that differ between two jobs of a stage
+ *   metric_lines          reads the stored lines of metrics.jsonl
+ *   routes_failures       failed datums of a job in groups
+ *   routes_find           finds things by a part of their name or id
+ *   routes_gpus           what the GPUs did in the last 24 hours
+ *   routes_job_cause      why a job ran
+ *   routes_log_view       any lines of a log, and a search in it
+ *   routes_metric_jobs    figures of jobs side by side, and curves
  *   routes_metric_stages  which stages have metrics
- *   routes_needs      what needs attention
- *   routes_queue      what waits for resources
- *   routes_run_changes  what differs between the data of two runs
- *   routes_provenance what came from what, as a graph
- *   routes_queue      what waits for resources
- *   routes_run_timeline  what the workers of a run did
- *   routes_run_view   the list of runs, and one run
- *   run_facts         what is said of a run beside its row
- *   run_timeline      what a worker did as spans */
+ *   routes_needs          what needs attention
+ *   routes_queue          what waits for resources
+ *   routes_run_timeline   what the workers of a run did
+ *   routes_run_view       the list of runs, and one run
+ *   run_facts             what is said of a run beside its row
+ *   run_timeline          what a worker did as spans */
 
 /* answer_routes: routes that answer what people ask. */
 #pragma once

@@ -478,7 +478,7 @@ int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const str
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     struct graph_seen seen;
     struct states s;
-    int r = arena ? pl_graph_seen_find(view, &all, arena, &seen, err) : pl_err_nomem(err);
+    int r = arena ? pl_graph_seen_find(view, &all, PL_GRAPH_NONE, arena, &seen, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : states_init(&s, view, arena, err);
     r = r < 0 ? r : read_jobs(&s, c, err);

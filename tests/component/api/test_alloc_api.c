@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Memory that runs out at any allocation that a request makes, in HTTP server, routes, readers and loop: the request is refused with an
  * error of the catalogue or its connection ends, the daemon goes on, and the next one is answered as before. */
 #define ALLOC_SPARED_THREADS "db-" /* test_alloc_commit is about those */

@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* The graph over HTTP: which nodes, edges and bands there are, who sees them, what changes its ETag, and the states that need no engine. */
 #include "tests/support/fixtures/api_people.h"
 

@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/api/transfer pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/api/transfer pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit
 /* The data plane as its clients use it: packs in and out, commits on top of them, several writers at once, entries read back. */
 #include "tests/support/fixtures/api_fixture.h"
 

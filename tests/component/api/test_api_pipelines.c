@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Pipelines over HTTP: what is refused before anything is kept, and what a dry run leaves. */
 #include "tests/support/fixtures/api_fixture.h"
 

@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/checkout storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit s3_mock
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/checkout storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit s3_mock
 /* Packs that go beside the daemon: by URLs that a strict S3 server, in this process, holds to what was signed. */
 #include "tests/support/fixtures/presigned_fixture.h"
 

@@ -1,4 +1,4 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/db/writer pipelined/net/http_client pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/pack storage/s3 storage/store storage/system storage/tree_edit s3_mock
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/db/writer pipelined/net/http_client pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/pack storage/s3 storage/store storage/system storage/tree_edit s3_mock
 /* What was put into the bucket beside the daemon is read back: what that changes, and what becomes of a pack that lies. */
 #include "tests/support/fixtures/presigned_fixture.h"
 

@@ -1,5 +1,5 @@
 /* Provenance of a commit or a file as a graph: what it was made from, what was made from it, and by what. */
-#include "pipelined/api/answer_routes/provenance_walk.h"
+#include "pipelined/api/origin_routes/provenance_walk.h"
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/plan/datum_table.h"

@@ -2,7 +2,7 @@
  *
  * Commits are visited in the order in which they were made, or against it: when a commit is visited, all of its files that
  * are followed are known. */
-#include "pipelined/api/answer_routes/provenance_walk.h"
+#include "pipelined/api/origin_routes/provenance_walk.h"
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/plan/enum_key.h"

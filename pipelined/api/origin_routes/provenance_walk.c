@@ -1,5 +1,5 @@
 /* provenance_walk: the commits around a commit. */
-#include "pipelined/api/answer_routes/provenance_walk.h"
+#include "pipelined/api/origin_routes/provenance_walk.h"
 
 #include "pipelined/text/json_text.h"
 
