@@ -98,6 +98,55 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Checks a spec and stores nothing: its mistakes with line and column, what it would change, and the datums that its stages would have over what their inputs hold now. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SpecToCheck"];
+                };
+            };
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SpecChecked"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/defaults": {
         parameters: {
             query?: never;
@@ -205,6 +254,54 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["Events"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/find": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Finds stages, pipelines and repos by a part of their name, runs and commits by the beginning of their id (at least 4 digits), and with NAME@ID a job or a repo's commit. PROJECT/ before a name is taken as it is. The best come first. */
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    q?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FoundList"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -458,6 +555,55 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gpus/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns what the GPUs did between `from` and `to` (microseconds since 1970; the last 24 hours, which is how long it is kept) as curves of `px` steps (240), in GPU-milliseconds: per slot, or per node and product, the capacity, the time held, of that computing datums and idle, and where it is measured how busy; and per stage what it held. `known_ms` is the part of each step of which there is a record. */
+        get: {
+            parameters: {
+                query?: {
+                    from?: number;
+                    px?: number;
+                    to?: number;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["GpuHistory"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/graph": {
         parameters: {
             query?: never;
@@ -465,14 +611,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns the graph of repos and stages with the places of its boxes and the paths of its edges, in px. A graph of more than 200 nodes is folded, unless `fold` is false; `keep` names nodes that stay out. The ETag changes with the picture. */
+        /** Returns the graph of repos and stages with the places of its boxes and the paths of its edges, in px. A graph of more than 200 nodes is folded, unless `fold` is false; `keep` names nodes that stay out. `spread` names nodes of which none that is alike folds, `open` pipelines that do not become one box, and `shut` those that do, each as PROJECT/NAME. At most 500 bands come at once, those from number `band` on; `bands_left` says how many follow. The ETag changes with the picture. */
         get: {
             parameters: {
                 query?: {
+                    band?: number;
                     fold?: boolean;
                     keep?: string[];
+                    open?: string[];
                     pipeline?: string;
                     project?: string;
+                    shut?: string[];
+                    spread?: string[];
                 };
                 header?: never;
                 path?: never;
@@ -1150,6 +1300,55 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/lineage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists jobs as run events of OpenLineage 2-0-2: START when a job is made, and COMPLETE, FAIL or ABORT when it has ended. `next` is always given: as `after` it returns the events since then. A `next` that is equal to `after` says that there is nothing new yet. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    limit?: number;
+                    project?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Lineage"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/login-links": {
         parameters: {
             query?: never;
@@ -1610,7 +1809,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists what needs somebody, the worst kind first and in each kind the oldest: disks without space (to operators), stages whose newest result failed, sources whose specs are not accepted, stages of whose newest result some datums failed, jobs that have waited for more than five minutes. Of each kind at most 100; `more` counts the others. */
+        /** Lists what needs somebody, the worst kind first and in each kind the oldest: disks without space (to operators), GPUs that were held for five minutes and did nothing while a stage waits for them, stages whose newest result failed, sources whose specs are not accepted, stages of whose newest result some datums failed, jobs that have waited for more than five minutes. Of each kind at most 100; `more` counts the others. */
         get: {
             parameters: {
                 query?: never;
@@ -2758,6 +2957,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/provenance/{project}/{repo}/{ref}/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the commits that a commit, a file or the files of a folder were made from (`dir` up, the default), that were made from it (down), or both (all), with the jobs that made them and where these ran. A level is the longest way to the root; of each level a page of `limit` commits is shown, and its `next` given as `after` returns the next page. With a path, `files` counts those of a commit that concern it. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    depth?: number;
+                    dir?: string;
+                    limit?: number;
+                };
+                header?: never;
+                path: {
+                    path: string;
+                    project: string;
+                    ref: string;
+                    repo: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Provenance"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the jobs that have datums to run and no worker, at most 256, in the order in which they are served: those that wait for GPUs, then for CPU, then for pods, then those whose workers start or can never start. `start` says what would let it start; `holders` who has what it wants. `hidden` counts jobs of stages that may not be read. */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Queue"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/repos": {
         parameters: {
             query?: never;
@@ -2765,7 +3064,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists repos by project and name, each with the newest of its branches' heads. */
+        /** Lists repos by project and name, each with the newest of its branches' heads (message: its first 200 characters), the stage that writes it, the stages that read it, and whether it is older than what it was made from. */
         get: {
             parameters: {
                 query?: {
@@ -3538,6 +3837,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/repos/{project}/{repo}/diff/totals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts what changed below path from one commit to the other, and in each of the first 200 folders directly below path: files added, changed and removed, and the bytes before and after of those files. The count ends (`more`) after a million changes or two seconds. */
+        get: {
+            parameters: {
+                query?: {
+                    from?: string;
+                    path?: string;
+                    to?: string;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    repo: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DiffTotals"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/repos/{project}/{repo}/keep": {
         parameters: {
             query?: never;
@@ -3836,6 +4187,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/repos/{project}/{repo}/refs/{ref}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the folder path, with everything below it, as a tar (default) or zip archive in one folder of its name. Zip entries are stored, not compressed. A symbolic link that leads out of the folder is a text file with its target. A reply that is cut off is incomplete. */
+        get: {
+            parameters: {
+                query?: {
+                    format?: string;
+                    path?: string;
+                };
+                header?: never;
+                path: {
+                    project: string;
+                    ref: string;
+                    repo: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/octet-stream": string;
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path}": {
         parameters: {
             query?: never;
@@ -3843,7 +4246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns the bytes of a file, or the range that Range asks for; for a symbolic link, its target. */
+        /** Returns the bytes of a file, or the range that Range asks for; for a symbolic link, its target. Pictures, sound, films and PDF have their own media type, all else application/octet-stream; always as sandboxed attachment. */
         get: {
             parameters: {
                 query?: never;
@@ -3893,11 +4296,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists one level below path, everything below it (recursive), or the paths that a glob over whole paths matches. */
+        /** Lists one level below path, everything below it (recursive), the paths that a glob over whole paths matches, or what below path has a text in its name (find; upper and lower case are equal). A page of find ends after half a second, even if it is empty: `looked` counts the entries that it looked at, and `next` goes on. */
         get: {
             parameters: {
                 query?: {
                     after?: string;
+                    find?: string;
                     glob?: string;
                     limit?: number;
                     path?: string;
@@ -4028,13 +4432,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists runs, newest first; with `commit` those of stages whose spec or code came from that commit of git. */
+        /** Lists runs, newest first. `state`, `project`, `pipeline` and `by` (the author) take several values between commas; `state` also takes complete (success of every datum) and partly_failed (success without some datums). `since`: only runs from that time on, in microseconds since 1970. `commit`: runs of stages whose spec or code came from that commit of git. `ids`: these runs, at most 200. A page ends after 2,000 runs that were looked at, so it may have fewer runs than `limit` although `next` says that there are more. */
         get: {
             parameters: {
                 query?: {
                     after?: string;
+                    by?: string;
                     commit?: string;
+                    ids?: string;
                     limit?: number;
+                    pipeline?: string;
+                    project?: string;
+                    since?: number;
                     state?: string;
                 };
                 header?: never;
@@ -4097,6 +4506,57 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["Run"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the repos whose files differ between the data of two runs, with counts: of the run and of `from`, without it of the run before. The data of a run are the commits that it made and those that they were made from. `same` counts repos with equal files; with `more` the count is not complete. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    from?: string;
+                    limit?: number;
+                };
+                header?: never;
+                path: {
+                    run: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RunChanges"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -4210,6 +4670,57 @@ export interface paths {
                 };
             };
         };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns what each worker of the run's stages did between `from` and `to` (microseconds since 1970; the run's begin and end): spans that follow each other, none narrower than one of `px` pixels (at most 4,000; fewer if there are many workers). Phases: wait (its pod has no node), start (its image is pulled, it has no datum yet), fetch, compute, upload, idle, idle_gpu (it holds GPUs and has no datum), work (details are not kept, or not known yet). A stage with more than 40 workers has a `crowd` instead of lanes: how many there were, and were busy. `gpu`: times the number of GPUs. */
+        get: {
+            parameters: {
+                query?: {
+                    from?: number;
+                    px?: number;
+                    to?: number;
+                };
+                header?: never;
+                path: {
+                    run: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RunTimeline"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -6737,6 +7248,25 @@ export interface components {
         Deleted: {
             deleted: string;
         };
+        DiffCounts: {
+            added: number;
+            bytes_after: number;
+            bytes_before: number;
+            changed: number;
+            removed: number;
+        };
+        DiffFolder: {
+            counts: components["schemas"]["DiffCounts"];
+            name: string;
+        };
+        DiffTotals: {
+            counts: components["schemas"]["DiffCounts"];
+            folders: components["schemas"]["DiffFolder"][];
+            from: string;
+            more: boolean;
+            more_folders: boolean;
+            to: string;
+        };
         DroppedCommit: {
             branch: string;
             bytes: number;
@@ -6806,10 +7336,22 @@ export interface components {
         Files: {
             commit: string;
             files: components["schemas"]["File"][];
+            looked?: number | null;
             next?: string | null;
         };
         FinishOpen: {
             message?: string | null;
+        };
+        Found: {
+            id: string;
+            kind: string;
+            name: string;
+            project: string;
+            text: string;
+        };
+        FoundList: {
+            found: components["schemas"]["Found"][];
+            more: boolean;
         };
         FsckFinding: {
             commit?: string | null;
@@ -6923,6 +7465,8 @@ export interface components {
         Gpu: {
             by?: Record<string, never> | null;
             compute?: string | null;
+            computing?: boolean | null;
+            idle_since_us?: number | null;
             memory_mib?: number | null;
             product: string;
             slot: number;
@@ -6931,9 +7475,20 @@ export interface components {
             utilisation?: number | null;
             uuid?: string | null;
         };
+        GpuHistory: {
+            from_us: number;
+            known_ms: number[];
+            points: number;
+            series: components["schemas"]["GpuSeries"][];
+            stages: components["schemas"]["GpuStageTime"][];
+            to_us: number;
+            total: components["schemas"]["GpuTotal"];
+        };
         GpuHolder: {
+            computing?: number | null;
             count: number;
             devices?: Record<string, never> | null;
+            idle_since_us?: number | null;
             namespace?: string | null;
             pod?: string | null;
             project?: string | null;
@@ -6967,8 +7522,36 @@ export interface components {
             nodes: components["schemas"]["GpuNode"][];
             not_measured?: string | null;
         };
+        GpuSeries: {
+            busy: number[];
+            capacity: number[];
+            held: number[];
+            idle: number[];
+            measured: number[];
+            node: string;
+            product: string;
+            slot?: number | null;
+            used: number[];
+        };
+        GpuStageTime: {
+            held: number[];
+            held_ms: number;
+            idle_ms: number;
+            project?: string | null;
+            stage?: string | null;
+            used_ms: number;
+        };
+        GpuTotal: {
+            busy_ms: number;
+            capacity_ms: number;
+            held_ms: number;
+            idle_ms: number;
+            measured_ms: number;
+            used_ms: number;
+        };
         Graph: {
             bands: components["schemas"]["GraphBand"][];
+            bands_left: number;
             edges: components["schemas"]["GraphEdge"][];
             folded: boolean;
             h: number;
@@ -7063,6 +7646,7 @@ export interface components {
             started_us?: number | null;
             state: string;
             version?: number | null;
+            waits?: components["schemas"]["Waits"] | null;
             warnings: string[];
             workers?: components["schemas"]["JobWorker"][] | null;
             workers_lost?: number | null;
@@ -7133,6 +7717,20 @@ export interface components {
             project: string;
             repo: string;
             results: number;
+        };
+        Lineage: {
+            events: components["schemas"]["LineageEvent"][];
+            next: string;
+        };
+        LineageEvent: {
+            eventTime: string;
+            eventType: string;
+            inputs: Record<string, never>[];
+            job: Record<string, never>;
+            outputs: Record<string, never>[];
+            producer: string;
+            run: Record<string, never>;
+            schemaURL: string;
         };
         LogFound: {
             line?: number | null;
@@ -7257,6 +7855,7 @@ export interface components {
         };
         Need: {
             failed?: number | null;
+            holder?: components["schemas"]["WaitHolder"] | null;
             kind: string;
             project: string;
             run: string;
@@ -7505,6 +8104,60 @@ export interface components {
             next?: string | null;
             projects: components["schemas"]["Project"][];
         };
+        Provenance: {
+            commit: string;
+            deeper: boolean;
+            dir: string;
+            edges: components["schemas"]["ProvenanceEdge"][];
+            levels: components["schemas"]["ProvenanceLevel"][];
+            more: boolean;
+            nodes: components["schemas"]["ProvenanceNode"][];
+            path: string;
+            project: string;
+            repo: string;
+            root: string;
+        };
+        ProvenanceEdge: {
+            from: string;
+            inputs: string[];
+            to: string;
+        };
+        ProvenanceLevel: {
+            commits: number;
+            level: number;
+            next?: string | null;
+            shown: number;
+        };
+        ProvenanceNode: {
+            author?: string | null;
+            branch?: string | null;
+            bytes?: number | null;
+            code?: string | null;
+            commit?: string | null;
+            created_us?: number | null;
+            files?: number | null;
+            git?: Record<string, never> | null;
+            job?: components["schemas"]["Job"] | null;
+            key: string;
+            level: number;
+            message?: string | null;
+            more?: boolean | null;
+            note?: string | null;
+            paths?: string[] | null;
+            places?: components["schemas"]["ProvenancePlace"][] | null;
+            project?: string | null;
+            repo?: string | null;
+        };
+        ProvenancePlace: {
+            attempts: number;
+            datum?: string | null;
+            finished_us?: number | null;
+            gpus: number;
+            image_id?: string | null;
+            node: string;
+            run: string;
+            started_us?: number | null;
+        };
         Pushed: {
             branch: string;
             bytes?: number | null;
@@ -7522,10 +8175,31 @@ export interface components {
         PutUrls: {
             packs: components["schemas"]["PackToPut"][];
         };
+        Queue: {
+            hidden: number;
+            queue: components["schemas"]["QueueEntry"][];
+        };
+        QueueEntry: {
+            ahead: number;
+            for: string;
+            free?: number | null;
+            free_on_one_node?: number | null;
+            holders: components["schemas"]["WaitHolder"][];
+            of?: number | null;
+            project: string;
+            reason: string;
+            run: string;
+            since_us?: number | null;
+            stage: string;
+            start: string;
+            want: components["schemas"]["Want"];
+        };
         Repo: {
+            author: string;
             branch: string;
             bytes: number;
             commit: string;
+            commit_us?: number | null;
             commit_window_ms: number;
             created_us: number;
             description: string;
@@ -7534,14 +8208,28 @@ export interface components {
             git?: components["schemas"]["RepoGit"] | null;
             keep: components["schemas"]["Keep"];
             kind: string;
+            made_by?: components["schemas"]["RepoStage"] | null;
+            message: string;
             name: string;
             project: string;
+            stale: boolean;
+            used_by: components["schemas"]["RepoStage"][];
         };
         RepoChange: {
             commit_window?: string | null;
             description?: string | null;
             durable?: string | null;
             keep?: components["schemas"]["Keep"] | null;
+        };
+        RepoChanges: {
+            branch: string;
+            counts?: components["schemas"]["DiffCounts"] | null;
+            from: string;
+            kind: string;
+            more: boolean;
+            project: string;
+            repo: string;
+            to: string;
         };
         RepoGit: {
             applied: string;
@@ -7566,6 +8254,11 @@ export interface components {
             next?: string | null;
             repos: components["schemas"]["Repo"][];
         };
+        RepoStage: {
+            pipeline: string;
+            project: string;
+            stage: string;
+        };
         RepoState: {
             branch: string;
             commit?: components["schemas"]["GraphCommit"] | null;
@@ -7588,15 +8281,23 @@ export interface components {
             scope: string;
         };
         Run: {
+            agent?: string | null;
+            author?: string | null;
             cause: string;
             created_us: number;
+            datums?: components["schemas"]["Datums"] | null;
             done?: boolean | null;
+            eta?: components["schemas"]["RunEta"] | null;
             finished_us?: number | null;
             id: string;
             jobs?: components["schemas"]["Job"][] | null;
             message: string;
+            pipelines?: components["schemas"]["RunPipeline"][] | null;
+            pushed?: components["schemas"]["RunPush"] | null;
             reason: string;
+            stages?: components["schemas"]["RunStage"][] | null;
             state: string;
+            states?: Record<string, never> | null;
             superseded_by?: string | null;
             traceparent?: string | null;
             unchanged_at?: string | null;
@@ -7608,9 +8309,57 @@ export interface components {
             of: number;
             worker_s?: number | null;
         };
+        RunChanges: {
+            from: string;
+            next?: string | null;
+            repos: components["schemas"]["RepoChanges"][];
+            same: number;
+            to: string;
+        };
+        RunEta: {
+            by: string;
+            ends_us: number;
+            runs: number;
+            took_ms: number;
+        };
         RunList: {
             next?: string | null;
             runs: components["schemas"]["Run"][];
+        };
+        RunPipeline: {
+            pipeline: string;
+            project: string;
+        };
+        RunPush: {
+            added?: number | null;
+            branch: string;
+            bytes: number;
+            changed?: number | null;
+            changed_bytes?: number | null;
+            commit: string;
+            files: number;
+            more?: boolean | null;
+            parent: string;
+            project: string;
+            removed?: number | null;
+            repo: string;
+        };
+        RunStage: {
+            failed: number;
+            project: string;
+            reason: string;
+            stage: string;
+            state: string;
+        };
+        RunTimeline: {
+            from_us: number;
+            gpu: components["schemas"]["TimelineGpu"];
+            more: boolean;
+            now_us: number;
+            px: number;
+            run: string;
+            stages: components["schemas"]["TimelineStage"][];
+            to_us: number;
         };
         S3Key: {
             access_key: string;
@@ -7725,6 +8474,28 @@ export interface components {
         SourceUpdate: {
             settings: components["schemas"]["SourceSettings"];
         };
+        SpecChecked: {
+            changed?: boolean | null;
+            datums?: components["schemas"]["StageDatums"][] | null;
+            errors: components["schemas"]["SpecProblem"][];
+            more: number;
+            pipeline?: string | null;
+            project?: string | null;
+            refused?: string | null;
+            stages?: components["schemas"]["StageChange"][] | null;
+            version?: number | null;
+            warnings: components["schemas"]["SpecProblem"][];
+        };
+        SpecProblem: {
+            column: number;
+            line: number;
+            path: string;
+            text: string;
+        };
+        SpecToCheck: {
+            project?: string | null;
+            spec: string;
+        };
         Stage: {
             branch: string;
             code?: string | null;
@@ -7740,6 +8511,12 @@ export interface components {
             files?: components["schemas"]["ChangedFiles"] | null;
             stage: string;
             what?: string | null;
+        };
+        StageDatums: {
+            datums?: number | null;
+            first?: string[] | null;
+            stage: string;
+            why: string;
         };
         StageState: {
             code?: string | null;
@@ -7778,6 +8555,45 @@ export interface components {
             run?: string | null;
             stopped: string;
         };
+        TimelineGpu: {
+            computing_ms: number;
+            held_ms: number;
+            idle_ms: number;
+        };
+        TimelineLane: {
+            ended_us?: number | null;
+            gpus: number;
+            ms: Record<string, never>;
+            node: string;
+            pod: string;
+            reason: string;
+            spans: components["schemas"]["TimelineSpan"][];
+            started_us: number;
+            state: string;
+            tasks: number;
+            worker: number;
+        };
+        TimelineSpan: {
+            from_us: number;
+            phase: string;
+            to_us: number;
+        };
+        TimelineStage: {
+            attempts: number;
+            crowd?: components["schemas"]["TimelineStep"][] | null;
+            kept: number;
+            lanes: components["schemas"]["TimelineLane"][];
+            project: string;
+            stage: string;
+            state: string;
+            workers: number;
+        };
+        TimelineStep: {
+            busy: number;
+            from_us: number;
+            to_us: number;
+            workers: number;
+        };
         Token: {
             created_us: number;
             expires_us: number;
@@ -7812,6 +8628,35 @@ export interface components {
         Users: {
             next?: string | null;
             users: components["schemas"]["User"][];
+        };
+        WaitHolder: {
+            computing?: number | null;
+            gpus: number;
+            idle_since_us?: number | null;
+            namespace?: string | null;
+            node?: string | null;
+            pod?: string | null;
+            project?: string | null;
+            run?: string | null;
+            stage?: string | null;
+        };
+        Waits: {
+            ahead: number;
+            for: string;
+            free?: number | null;
+            holders: components["schemas"]["WaitHolder"][];
+            of?: number | null;
+            start: string;
+            want: components["schemas"]["Want"];
+        };
+        Want: {
+            compute?: string | null;
+            cpu_milli: number;
+            gpu_memory_mib?: number | null;
+            gpus: number;
+            memory_bytes?: number | null;
+            product?: string[] | null;
+            resource?: string | null;
         };
         WhoAmI: {
             expires_us: number;
@@ -7866,6 +8711,9 @@ export type Datums = components['schemas']['Datums'];
 export type Defaults = components['schemas']['Defaults'];
 export type DefaultsSet = components['schemas']['DefaultsSet'];
 export type Deleted = components['schemas']['Deleted'];
+export type DiffCounts = components['schemas']['DiffCounts'];
+export type DiffFolder = components['schemas']['DiffFolder'];
+export type DiffTotals = components['schemas']['DiffTotals'];
 export type DroppedCommit = components['schemas']['DroppedCommit'];
 export type Error = components['schemas']['Error'];
 export type ErrorBody = components['schemas']['ErrorBody'];
@@ -7877,6 +8725,8 @@ export type Failures = components['schemas']['Failures'];
 export type File = components['schemas']['File'];
 export type Files = components['schemas']['Files'];
 export type FinishOpen = components['schemas']['FinishOpen'];
+export type Found = components['schemas']['Found'];
+export type FoundList = components['schemas']['FoundList'];
 export type FsckFinding = components['schemas']['FsckFinding'];
 export type FsckReport = components['schemas']['FsckReport'];
 export type FsckState = components['schemas']['FsckState'];
@@ -7887,10 +8737,14 @@ export type GetUrls = components['schemas']['GetUrls'];
 export type GitOrigin = components['schemas']['GitOrigin'];
 export type GitSource = components['schemas']['GitSource'];
 export type Gpu = components['schemas']['Gpu'];
+export type GpuHistory = components['schemas']['GpuHistory'];
 export type GpuHolder = components['schemas']['GpuHolder'];
 export type GpuMemory = components['schemas']['GpuMemory'];
 export type GpuNode = components['schemas']['GpuNode'];
 export type Gpus = components['schemas']['Gpus'];
+export type GpuSeries = components['schemas']['GpuSeries'];
+export type GpuStageTime = components['schemas']['GpuStageTime'];
+export type GpuTotal = components['schemas']['GpuTotal'];
 export type Graph = components['schemas']['Graph'];
 export type GraphBand = components['schemas']['GraphBand'];
 export type GraphCommit = components['schemas']['GraphCommit'];
@@ -7909,6 +8763,8 @@ export type Keep = components['schemas']['Keep'];
 export type Kept = components['schemas']['Kept'];
 export type KeptDeleted = components['schemas']['KeptDeleted'];
 export type KeptRepo = components['schemas']['KeptRepo'];
+export type Lineage = components['schemas']['Lineage'];
+export type LineageEvent = components['schemas']['LineageEvent'];
 export type LogFound = components['schemas']['LogFound'];
 export type LoginLink = components['schemas']['LoginLink'];
 export type LoginSession = components['schemas']['LoginSession'];
@@ -7967,21 +8823,36 @@ export type ProjectChange = components['schemas']['ProjectChange'];
 export type ProjectDeleted = components['schemas']['ProjectDeleted'];
 export type ProjectName = components['schemas']['ProjectName'];
 export type Projects = components['schemas']['Projects'];
+export type Provenance = components['schemas']['Provenance'];
+export type ProvenanceEdge = components['schemas']['ProvenanceEdge'];
+export type ProvenanceLevel = components['schemas']['ProvenanceLevel'];
+export type ProvenanceNode = components['schemas']['ProvenanceNode'];
+export type ProvenancePlace = components['schemas']['ProvenancePlace'];
 export type Pushed = components['schemas']['Pushed'];
 export type PutUrls = components['schemas']['PutUrls'];
+export type Queue = components['schemas']['Queue'];
+export type QueueEntry = components['schemas']['QueueEntry'];
 export type Repo = components['schemas']['Repo'];
 export type RepoChange = components['schemas']['RepoChange'];
+export type RepoChanges = components['schemas']['RepoChanges'];
 export type RepoGit = components['schemas']['RepoGit'];
 export type RepoLook = components['schemas']['RepoLook'];
 export type RepoLooks = components['schemas']['RepoLooks'];
 export type Repos = components['schemas']['Repos'];
+export type RepoStage = components['schemas']['RepoStage'];
 export type RepoState = components['schemas']['RepoState'];
 export type Rerun = components['schemas']['Rerun'];
 export type RerunReply = components['schemas']['RerunReply'];
 export type Role = components['schemas']['Role'];
 export type Run = components['schemas']['Run'];
 export type RunAgain = components['schemas']['RunAgain'];
+export type RunChanges = components['schemas']['RunChanges'];
+export type RunEta = components['schemas']['RunEta'];
 export type RunList = components['schemas']['RunList'];
+export type RunPipeline = components['schemas']['RunPipeline'];
+export type RunPush = components['schemas']['RunPush'];
+export type RunStage = components['schemas']['RunStage'];
+export type RunTimeline = components['schemas']['RunTimeline'];
 export type S3Key = components['schemas']['S3Key'];
 export type S3Keys = components['schemas']['S3Keys'];
 export type Secret = components['schemas']['Secret'];
@@ -8001,17 +8872,29 @@ export type SourceLook = components['schemas']['SourceLook'];
 export type SourcePreview = components['schemas']['SourcePreview'];
 export type SourceSettings = components['schemas']['SourceSettings'];
 export type SourceUpdate = components['schemas']['SourceUpdate'];
+export type SpecChecked = components['schemas']['SpecChecked'];
+export type SpecProblem = components['schemas']['SpecProblem'];
+export type SpecToCheck = components['schemas']['SpecToCheck'];
 export type Stage = components['schemas']['Stage'];
 export type StageChange = components['schemas']['StageChange'];
+export type StageDatums = components['schemas']['StageDatums'];
 export type StageState = components['schemas']['StageState'];
 export type Status = components['schemas']['Status'];
 export type Stopped = components['schemas']['Stopped'];
+export type TimelineGpu = components['schemas']['TimelineGpu'];
+export type TimelineLane = components['schemas']['TimelineLane'];
+export type TimelineSpan = components['schemas']['TimelineSpan'];
+export type TimelineStage = components['schemas']['TimelineStage'];
+export type TimelineStep = components['schemas']['TimelineStep'];
 export type Token = components['schemas']['Token'];
 export type Tokens = components['schemas']['Tokens'];
 export type User = components['schemas']['User'];
 export type UserChange = components['schemas']['UserChange'];
 export type UserChanged = components['schemas']['UserChanged'];
 export type Users = components['schemas']['Users'];
+export type WaitHolder = components['schemas']['WaitHolder'];
+export type Waits = components['schemas']['Waits'];
+export type Want = components['schemas']['Want'];
 export type WhoAmI = components['schemas']['WhoAmI'];
 export type WhyNode = components['schemas']['WhyNode'];
 export type $defs = Record<string, never>;
