@@ -174,7 +174,7 @@ function FirstUse({ repos }: { repos: Repo[] }) {
 
 export function Home({ query }: { query: URLSearchParams }) {
   const project = query.get("project") ?? "";
-  const loaded = useLoad("home", load, (event) => ["run", "job", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
+  const loaded = useLoad("home", load, (event) => ["run", "job", "progress", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
   const data = loaded.data;
   const needs = data?.needs ?? [];
   const worst = needs[0]?.title ?? "";

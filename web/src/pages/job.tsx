@@ -263,7 +263,7 @@ function Actions({ job }: { job: Job }) {
 
 export function JobPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
   const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
-    (event) => event.type === "job" && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
+    (event) => (event.type === "job" || event.type === "progress") && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
   if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
   const { job, failures } = loaded.data;
   const wanted = query.get("datum") ?? "";

@@ -57,7 +57,8 @@ function Stage({ stage, y, x }: { stage: TimelineStage; y: number; x: X }) {
 function Drawing({ timeline }: { timeline: RunTimeline }) {
   const { from_us: from, to_us: to } = timeline;
   const x: X = (us) => LEFT + ((Math.min(Math.max(us, from), to) - from) / (to - from)) * (W - LEFT);
-  const stages = timeline.stages.filter((stage) => stage.workers > 0);
+  const began = (stage: TimelineStage) => stage.lanes[0]?.started_us ?? stage.crowd?.[0]?.from_us ?? 0;
+  const stages = timeline.stages.filter((stage) => stage.workers > 0).sort((a, b) => began(a) - began(b));
   const tops: number[] = [];
   let h = 30;
   for (const stage of stages) {
