@@ -48,6 +48,25 @@ def test_who_asked_for_a_run_and_with_what_is_kept(project):
     assert rows(project, by="nobody") == []
 
 
+def test_the_author_of_a_push_is_the_user_who_made_it(make_daemon):
+    d = make_daemon().start()
+    d.default.repo("in")
+    ana = User(d, "ana", ("default", "writer"))
+    author = lambda: d.get("/repos/default/in/commits")["commits"][0]["author"]
+    push(d.default, "", {"d": "4"})
+    assert author() == "", "the daemon's own token is no person's"
+    ana.ctl("put", "file", "in@master:/a", "--base", "master", "-f", d.write("x", "1"))
+    assert author() == "ana"
+    ana.ctl("put", "file", "in@master:/", "-r", "-f", d.write("folder/y", "2").removesuffix("/y"))
+    assert author() == "ana"
+    d.http("PUT", "/api/v1/repos/default/in/branches/master/files/b?author=a%20robot&base=master", b"2", token=ana.token)
+    assert author() == "a robot", "a program says for whom it pushes"
+    ana.ctl("start", "commit", "in@master")
+    ana.ctl("put", "file", "in@master:/c", "-f", d.write("x", "3"))
+    ana.ctl("finish", "commit", "in@master")
+    assert author() == "ana"
+
+
 def test_filters_choose_by_state_pipeline_time_and_id(project):
     project.repo("in", "other").stages(sh("a", 'grep -q good "$PL_INPUT_IN" && cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*", on_error="skip"))
     project.stages({**sh("o", "exit 1", repo="other")}, pipeline="q")

@@ -39,6 +39,7 @@ static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **
                                        .author = ""};
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
 
+    args.author = pl_branch_push_author(req, args.author);
     r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
     r = r < 0 ? r : pl_open_commits_start(a->services.opens, &args, &c, err);
     r = r < 0 ? r : pl_commit_view_open_json(c, false, ret, err);

@@ -155,7 +155,7 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
                                        .repo = pl_http_param(req, "repo"),
                                        .branch = pl_http_param(req, "branch"),
                                        .message = pl_http_query(req, "message"),
-                                       .author = pl_http_query(req, "author")};
+                                       .author = pl_branch_push_author(req, pl_http_query(req, "author"))};
     struct into to = {u, req};
 
     return pl_open_commit_put_run(u->api->services.opens, &args, u->window_ms, put_into, &to, err);

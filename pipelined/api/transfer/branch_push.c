@@ -32,6 +32,15 @@ static const char *text_or_empty(const char *text)
     return text ? text : "";
 }
 
+const char *pl_branch_push_author(const struct pl_http_request *req, const char *named)
+{
+    const struct pl_principal *who = pl_http_context(req);
+
+    if (named && *named)
+        return named;
+    return who->kind == PL_PRINCIPAL_USER ? who->name : "";
+}
+
 json_t *pl_branch_push_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
                             uint64_t new_bytes)
 {
@@ -52,7 +61,7 @@ int pl_branch_push(struct pl_api_services *s, const struct pl_http_request *req,
                                 .branch = pl_http_param(req, "branch"),
                                 .base = text_or_empty(pl_http_query(req, "base")),
                                 .message = text_or_empty(pl_http_query(req, "message")),
-                                .author = text_or_empty(pl_http_query(req, "author")),
+                                .author = pl_branch_push_author(req, pl_http_query(req, "author")),
                                 .ops = ops,
                                 .ops_len = n,
                                 .effort = &effort};

@@ -18,6 +18,9 @@ int pl_branch_push_check(struct pl_api_services *s, const struct pl_http_request
 struct pl_push_result;
 json_t *pl_branch_push_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
                             uint64_t new_bytes);
+/* Returns the author of a commit: the one that the request names ("" or NULL: none), else the user who asks; "" for the daemon's
+ * own token, which is no person's. */
+const char *pl_branch_push_author(const struct pl_http_request *req, const char *named);
 /* Pushes to {project}/{repo}@{branch}, with the query arguments base, message and author of `req`, and tells
  * the engine of the new run. `ret` is the reply's JSON. Returns 201, or 200 if nothing changed; errors of
  * pl_db_push. */
