@@ -12,9 +12,11 @@
 
 /* ---- jobs ---- */
 
-static void count_up(json_t *o, const char *key, int64_t by)
+static int count_up(json_t *o, const char *key, int64_t by, struct pl_err *err)
 {
-    json_object_set_new(o, key, json_integer(json_integer_value(json_object_get(o, key)) + by));
+    json_t *sum = json_integer(json_integer_value(json_object_get(o, key)) + by);
+
+    return json_object_set_new(o, key, sum) < 0 ? pl_err_nomem(err) : 0;
 }
 
 /* Adds the job's pipeline to the list, unless it is there or the list is full. */
@@ -49,10 +51,10 @@ static int add_jobs(struct pl_conn *c, const char *id, json_t *out, uint64_t *jo
         const char *project = pl_col_text(&rows, 0);
 
         ++*jobs;
-        for (int i = 0; i < (int)PL_ARRAY_SIZE(figures); i++)
-            count_up(json_object_get(out, "datums"), figures[i], pl_col_int(&rows, 5 + i));
-        count_up(json_object_get(out, "states"), pl_col_text(&rows, 3), 1);
-        r = add_pipeline(pipelines, project, pl_col_text(&rows, 2), err);
+        for (int i = 0; r >= 0 && i < (int)PL_ARRAY_SIZE(figures); i++)
+            r = count_up(json_object_get(out, "datums"), figures[i], pl_col_int(&rows, 5 + i), err);
+        r = r < 0 ? r : count_up(json_object_get(out, "states"), pl_col_text(&rows, 3), 1, err);
+        r = r < 0 ? r : add_pipeline(pipelines, project, pl_col_text(&rows, 2), err);
         if (r >= 0 && json_array_size(stages) < PL_RUN_STAGES_LISTED)
             r = pl_json_add(stages,
                             json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", project, "stage", pl_col_text(&rows, 1), "state",
@@ -126,19 +128,19 @@ static int count_change(void *self, const struct pl_tree_change *change, struct 
     return 0;
 }
 
-/* Counts the differences of two trees; false: they cannot be read, or the effort is used up. */
-static bool compare(struct pl_api *a, const json_t *push, struct changes *n)
+/* Counts the differences of two trees. Returns 1; 0: they cannot be read, or the effort is used up. PL_ENOMEM. */
+static int compare(struct pl_api *a, const json_t *push, struct changes *n, struct pl_err *err)
 {
     struct pl_node_source source = {.get = pl_store_node_get};
     struct pl_hash before, after;
-    struct pl_store *store;
+    struct pl_store *store = NULL;
+    int r = pl_hash_parse(pl_json_str(push, "before"), &before, NULL);
 
-    if (pl_hash_parse(pl_json_str(push, "before"), &before, NULL) < 0 ||
-        pl_hash_parse(pl_json_str(push, "after"), &after, NULL) < 0 ||
-        pl_project_stores_get(a->config.stores, pl_json_str(push, "project"), &store, NULL) < 0)
-        return false;
+    r = r < 0 ? r : pl_hash_parse(pl_json_str(push, "after"), &after, NULL);
+    r = r < 0 ? r : pl_project_stores_get(a->config.stores, pl_json_str(push, "project"), &store, NULL);
     source.self = store;
-    return pl_tree_diff(&source, &before, &after, NULL, 0, count_change, n, NULL) >= 0;
+    r = r < 0 ? r : pl_tree_diff(&source, &before, &after, NULL, 0, count_change, n, NULL);
+    return r == PL_ENOMEM ? pl_err_nomem(err) : r >= 0;
 }
 
 int pl_run_changes_add(struct pl_api *a, json_t *run, struct pl_effort *effort, struct pl_err *err)
@@ -152,8 +154,10 @@ int pl_run_changes_add(struct pl_api *a, json_t *run, struct pl_effort *effort, 
     if (!*pl_json_str(push, "parent")) { /* the first commit: all its files are new */
         n.added = json_integer_value(json_object_get(push, "files"));
         n.bytes = json_integer_value(json_object_get(push, "bytes"));
-    } else if (!compare(a, push, &n)) {
-        return 0;
+    } else {
+        r = compare(a, push, &n, err);
+        if (r <= 0)
+            return r;
     }
     found = json_pack("{s:I, s:I, s:I, s:I, s:b}", "added", n.added, "changed", n.changed, "removed", n.removed, "changed_bytes",
                       n.bytes, "more", (int)n.more);

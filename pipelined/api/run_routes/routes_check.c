@@ -45,15 +45,14 @@ struct inputs {
 };
 
 /* Finds what one input has now. */
-static int find_input(struct pl_api *a, struct pl_conn *c, const struct pl_spec *spec, const struct pl_input *leaf, size_t i,
-                      struct inputs *in, struct pl_err *err)
+static int find_input(struct pl_conn *c, const struct pl_spec *spec, const struct pl_input *leaf, size_t i, struct inputs *in,
+                      struct pl_err *err)
 {
     struct pl_commit_row commit;
-    struct pl_store *store;
     struct pl_err none = {0};
     int r;
 
-    in->sources[i] = (struct pl_node_source){0};
+    in->sources[i] = (struct pl_node_source){.get = pl_store_node_get};
     in->of[i] = (struct pl_plan_input){.source = &in->sources[i]};
     if (!pl_input_triggers(leaf))
         return 0;
@@ -65,9 +64,29 @@ static int find_input(struct pl_api *a, struct pl_conn *c, const struct pl_spec 
             snprintf(in->why, sizeof in->why, "%.200s", none.msg);
         return r == PL_ENOTFOUND ? 0 : pl_err_set(err, r, "%s", none.msg);
     }
-    r = pl_project_stores_get(a->config.stores, leaf->project, &store, err);
-    in->sources[i] = (struct pl_node_source){store, pl_store_node_get};
     in->of[i].root = commit.root;
+    return 0;
+}
+
+/* Finds what all inputs of a stage have now. A store may ask the bucket: it is opened once no database reader is held. */
+static int find_inputs(struct pl_api *a, const struct pl_spec *spec, const struct pl_stage *stage, struct inputs *in,
+                       struct pl_err *err)
+{
+    struct pl_store *store = NULL;
+    int r = 0;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
+            r = find_input(rd.conn, spec, stage->leaves[i], i, in, err);
+    }
+    for (size_t i = 0; r == 0 && !*in->why && i < stage->n_leaves; i++) {
+        if (!pl_input_triggers(stage->leaves[i]))
+            continue;
+        r = pl_project_stores_get(a->config.stores, stage->leaves[i]->project, &store, err);
+        in->sources[i].self = store;
+    }
     return r;
 }
 
@@ -90,14 +109,8 @@ static int count_stage(struct pl_api *a, const struct pl_spec *spec, const struc
     struct inputs in = {.why = ""};
     struct pl_err why = {0};
     json_t *one = json_pack("{s:s}", "stage", stage->name);
-    int r = one ? 0 : pl_err_nomem(err);
+    int r = one ? find_inputs(a, spec, stage, &in, err) : pl_err_nomem(err);
 
-    {
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-
-        for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
-            r = find_input(a, rd.conn, spec, stage->leaves[i], i, &in, err);
-    }
     if (r == 0 && !*in.why &&
         pl_plan_create(&(struct pl_plan_request){.stage = stage, .inputs = in.of, .max_bytes = PLAN_BYTES}, &plan, &why) < 0)
         snprintf(in.why, sizeof in.why, "%.250s", why.msg);

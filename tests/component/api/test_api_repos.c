@@ -108,7 +108,7 @@ static void a_repo_is_told_with_its_newest_head(void **state)
     json_decref(repo);
     does(200, "POST", REPOS, "{\"name\":\"data\",\"exist_ok\":true}");
     does(200, "DELETE", REPO, NULL);
-    refused("not_found", "data", "GET", REPO, NULL);
+    refused("gone", "data", "GET", REPO, NULL);
 }
 
 static void repos_are_listed_in_pages(void **state)
