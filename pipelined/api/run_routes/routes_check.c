@@ -24,15 +24,18 @@ static const char *message_of(const struct pl_spec_problem *p, const char *filen
     return *at == ' ' ? at + 1 : p->text;
 }
 
+/* Returns NULL for want of memory. */
 static json_t *problems_json(const struct pl_spec_problem *list, size_t n, const char *filename)
 {
-    json_t *out = json_array();
+    _cleanup_(json_decrefp) json_t *out = json_array();
 
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_pack("{s:I, s:I, s:s, s:s}", "line", (json_int_t)list[i].line, "column",
-                                             (json_int_t)list[i].column, "path", list[i].path, "text",
-                                             message_of(&list[i], filename)));
-    return out;
+        if (pl_json_add(out,
+                        json_pack("{s:I, s:I, s:s, s:s}", "line", (json_int_t)list[i].line, "column", (json_int_t)list[i].column,
+                                  "path", list[i].path, "text", message_of(&list[i], filename)),
+                        NULL) < 0)
+            return NULL;
+    return TAKE_PTR(out);
 }
 
 /* ---- datums ---- */
@@ -90,15 +93,16 @@ static int find_inputs(struct pl_api *a, const struct pl_spec *spec, const struc
     return r;
 }
 
-/* Names the first datums of a plan. */
+/* Names the first datums of a plan; NULL for want of memory. */
 static json_t *names_json(const struct pl_plan *plan)
 {
-    json_t *out = json_array();
+    _cleanup_(json_decrefp) json_t *out = json_array();
     char text[DATUM_TEXT];
 
     for (size_t d = 0; d < plan->n_datums && d < SHOWN_DATUMS; d++)
-        json_array_append_new(out, json_string(pl_plan_datum_text(plan, d, text, sizeof text)));
-    return out;
+        if (pl_json_add(out, json_string(pl_plan_datum_text(plan, d, text, sizeof text)), NULL) < 0)
+            return NULL;
+    return TAKE_PTR(out);
 }
 
 /* Counts the datums of one stage. A stage that cannot be planned says why. */
@@ -108,23 +112,24 @@ static int count_stage(struct pl_api *a, const struct pl_spec *spec, const struc
     _cleanup_(pl_plan_destroyp) struct pl_plan *plan = NULL;
     struct inputs in = {.why = ""};
     struct pl_err why = {0};
-    json_t *one = json_pack("{s:s}", "stage", stage->name);
-    int r = one ? find_inputs(a, spec, stage, &in, err) : pl_err_nomem(err);
+    int r = find_inputs(a, spec, stage, &in, err);
 
-    if (r == 0 && !*in.why &&
-        pl_plan_create(&(struct pl_plan_request){.stage = stage, .inputs = in.of, .max_bytes = PLAN_BYTES}, &plan, &why) < 0)
-        snprintf(in.why, sizeof in.why, "%.250s", why.msg);
-    if (r == 0 && plan) {
-        json_object_set_new(one, "datums", json_integer((json_int_t)plan->n_datums));
-        json_object_set_new(one, "first", names_json(plan));
+    if (r == 0 && !*in.why) {
+        r = pl_plan_create(&(struct pl_plan_request){.stage = stage, .inputs = in.of, .max_bytes = PLAN_BYTES}, &plan, &why);
+        if (r == PL_ENOMEM)
+            return pl_err_nomem(err);
+        if (r < 0)
+            snprintf(in.why, sizeof in.why, "%.250s", why.msg);
+        r = 0;
     }
-    if (r == 0)
-        json_object_set_new(one, "why", json_string(in.why));
-    if (r < 0) {
-        json_decref(one);
+    if (r < 0)
         return r;
-    }
-    return json_array_append_new(list, one) < 0 ? pl_err_nomem(err) : 0;
+    if (!plan)
+        return pl_json_add(list, json_pack("{s:s, s:s}", "stage", stage->name, "why", in.why), err);
+    return pl_json_add(list,
+                       json_pack("{s:s, s:I, s:o, s:s}", "stage", stage->name, "datums", (json_int_t)plan->n_datums, "first",
+                                 names_json(plan), "why", in.why),
+                       err);
 }
 
 /* ---- the check ---- */
@@ -141,41 +146,51 @@ static int try_set(struct pl_api *a, struct pl_pipeline_draft *d, json_t *ret, s
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &d->args, err);
     if (r < 0 && r != PL_ECANCELED)
         return r;
-    json_object_set_new(ret, "version", json_integer(d->args.version));
-    json_object_set_new(ret, "changed", json_boolean(d->args.changed));
-    json_object_set(ret, "stages", d->args.changes);
+    if (json_object_set_new(ret, "version", json_integer(d->args.version)) < 0 ||
+        json_object_set_new(ret, "changed", json_boolean(d->args.changed)) < 0 ||
+        (d->args.changes && json_object_set(ret, "stages", d->args.changes) < 0))
+        return pl_err_nomem(err);
     return 0;
+}
+
+/* Adds what storing the spec would change, and its datums, to `ret`. */
+static int add_effects(struct pl_api *a, struct pl_http_request *req, struct pl_pipeline_draft *d, json_t *ret,
+                       struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *datums = json_array();
+    struct pl_err why = {0};
+    int r = try_set(a, d, ret, &why);
+
+    if (r == PL_ENOMEM)
+        return pl_err_nomem(err);
+    if (json_object_set_new(ret, "project", json_string(d->spec->project)) < 0 ||
+        json_object_set_new(ret, "pipeline", json_string(d->spec->pipeline)) < 0 || json_object_set(ret, "datums", datums) < 0 ||
+        (r < 0 && json_object_set_new(ret, "refused", json_string(why.msg)) < 0))
+        return pl_err_nomem(err);
+    r = 0;
+    for (size_t i = 0; r == 0 && i < d->spec->n_stages && !pl_http_request_gone(req); i++)
+        r = count_stage(a, d->spec, &d->spec->stages[i], datums, err);
+    return r;
 }
 
 static int check_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_pipeline_draft_finish) struct pl_pipeline_draft d = {
         .host = a->config.pipelines, .who = pl_http_context(req), .filename = "spec.json", .effort = pl_request_effort(req)};
-    _cleanup_(json_decrefp) json_t *body = NULL, *out = json_object(), *datums = json_array();
+    _cleanup_(json_decrefp) json_t *body = NULL, *out = NULL;
     const char *project = NULL;
-    struct pl_err why = {0};
-    int r = out && datums ? pl_api_body(req, &body, err, "{s:s, s?:s}", "spec", &d.text, "project", &project) : pl_err_nomem(err);
+    int r = pl_api_body(req, &body, err, "{s:s, s?:s}", "spec", &d.text, "project", &project);
 
     if (r < 0)
         return r;
-    r = pl_pipeline_draft_parse(&d, project, &why);
-    if (r < 0 && (d.spec || d.problems.n_errors == 0)) {
-        *err = why; /* not the spec's fault: the role, the project */
+    r = pl_pipeline_draft_parse(&d, project, err);
+    if (r < 0 && r != PL_ESPEC)
         return r;
-    }
-    json_object_set_new(out, "errors", problems_json(d.problems.errors, d.problems.n_errors, d.filename));
-    json_object_set_new(out, "more", json_integer((json_int_t)d.problems.more_errors));
-    json_object_set_new(out, "warnings", problems_json(d.problems.warnings, d.problems.n_warnings, d.filename));
-    if (d.spec) {
-        json_object_set_new(out, "project", json_string(d.spec->project));
-        json_object_set_new(out, "pipeline", json_string(d.spec->pipeline));
-        if (try_set(a, &d, out, &why) < 0)
-            json_object_set_new(out, "refused", json_string(why.msg));
-        for (size_t i = 0; r == 0 && i < d.spec->n_stages && !pl_http_request_gone(req); i++)
-            r = count_stage(a, d.spec, &d.spec->stages[i], datums, err);
-        json_object_set(out, "datums", datums);
-    }
-    if (d.spec && r < 0)
+    out = json_pack("{s:o, s:I, s:o}", "errors", problems_json(d.problems.errors, d.problems.n_errors, d.filename), "more",
+                    (json_int_t)d.problems.more_errors, "warnings",
+                    problems_json(d.problems.warnings, d.problems.n_warnings, d.filename));
+    r = !out ? pl_err_nomem(err) : r == PL_ESPEC ? 0 : add_effects(a, req, &d, out, err);
+    if (r < 0)
         return r;
     *ret = TAKE_PTR(out);
     return 0;
