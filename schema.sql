@@ -1,4 +1,4 @@
--- The whole metadata schema, version 10. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
+-- The whole metadata schema, version 11. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
 -- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
 -- version brings older files to its own (pipelined/db/writer/db_open.c); what is newer is refused.
@@ -345,7 +345,7 @@ CREATE TABLE log_segment (               -- stage logs: per worker zstd segments
     blob        BLOB,                    -- hash once packed, NULL while in DIR/logs
     file        TEXT NOT NULL DEFAULT '',
     raw_bytes   INTEGER NOT NULL,
-    entries     TEXT NOT NULL DEFAULT '[]',     -- [datum, attempt, offset, length]
+    entries     TEXT NOT NULL DEFAULT '[]',     -- what counts its lines (db/stage_log/log_view.h); '[]' = not counted
     created_us  INTEGER NOT NULL,
     PRIMARY KEY (job, id)
 ) STRICT, WITHOUT ROWID;

@@ -211,22 +211,40 @@ static json_t *holder_json(struct pl_engine *e, const struct pl_sched_wait_holde
     return o;
 }
 
+/* Returns since when all GPUs of this machine that the holder's stage has stand idle; NULL = one of them computes, or none is
+ * its. Slots name the stage, not the worker. */
+static json_t *idle_since(const json_t *holder, const json_t *report)
+{
+    json_t *slot, *latest = NULL;
+    size_t k;
+
+    json_array_foreach(json_object_get(report, "gpus"), k, slot)
+    {
+        const json_t *by = json_object_get(slot, "by");
+        json_t *since = json_object_get(slot, "idle_since_us");
+
+        if (!pl_streq(pl_json_str(by, "stage"), pl_json_str(holder, "stage")) ||
+            !pl_streq(pl_json_str(by, "project"), pl_json_str(holder, "project")))
+            continue;
+        if (!since)
+            return NULL;
+        if (!latest || json_integer_value(since) > json_integer_value(latest))
+            latest = since;
+    }
+    return latest;
+}
+
 /* Adds to the holders of this machine's GPUs since when they stand idle, from the report. */
 static void mark_idle(json_t *holders, const json_t *report)
 {
-    json_t *holder, *slot;
-    size_t i, k;
+    json_t *holder, *since;
+    size_t i;
 
     json_array_foreach(holders, i, holder)
     {
-        json_array_foreach(json_object_get(report, "gpus"), k, slot)
-        {
-            const json_t *by = json_object_get(slot, "by");
-
-            if (pl_streq(pl_json_str(by, "stage"), pl_json_str(holder, "stage")) &&
-                pl_streq(pl_json_str(by, "project"), pl_json_str(holder, "project")) && json_object_get(slot, "idle_since_us"))
-                json_object_set(holder, "idle_since_us", json_object_get(slot, "idle_since_us"));
-        }
+        since = idle_since(holder, report);
+        if (since)
+            json_object_set(holder, "idle_since_us", since);
     }
 }
 

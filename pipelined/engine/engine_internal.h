@@ -101,8 +101,6 @@ struct pl_result_key {
     int64_t job, id;
 };
 
-/* One job. The loop owns it; `plan`, `inputs` and `stage` do not change once set, and work on the pool holds
- * a reference to the job. */
 /* What subscribers were told last of an unfinished job, by an event with its state or with its datums. */
 struct pl_job_told {
     bool told; /* they were told anything */
@@ -115,6 +113,8 @@ struct pl_job_told {
     int64_t at_ms;              /* monotonic */
 };
 
+/* One job. The loop owns it; `plan`, `inputs` and `stage` do not change once set, and work on the pool holds
+ * a reference to the job. */
 struct pl_ejob {
     _Atomic unsigned refs;
     struct pl_engine *engine;

@@ -49,6 +49,12 @@ def test_what_it_would_change_is_said(daemon):
     assert daemon.get("/pipelines/default/p")["version"] == 1
 
 
+def test_a_spec_with_code_is_checked_without_its_code(daemon):
+    daemon.default.repo("in").push("in", "a", b"1")
+    said = check(daemon, {"pipeline": "p", "stages": [sh("a", "true", code=".")]})
+    assert said["errors"] == [] and "refused" not in said and "changed" not in said and said["datums"][0]["datums"] == 1, said
+
+
 def test_one_who_may_not_define_is_refused(daemon):
     daemon.default.repo("in")
     ana = User(daemon, "ana", ("default", "reader"))

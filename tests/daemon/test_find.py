@@ -58,3 +58,17 @@ def test_only_what_one_may_read_is_found(daemon):
     assert named(d, "-a") == ["repo open-a", "repo secret-a"]
     assert named(ana, "-a") == ["repo open-a"]
     assert named(ana, "secret") == [] and named(ana, run) == [] and named(ana, f"secret-s@{run}") == []
+
+
+def test_the_message_of_a_run_that_is_seen_in_part_is_not_told(daemon):
+    d = daemon
+    d.post("/projects", {"name": "open"})
+    d.default.repo("in")
+    d.default.stages(sh("hidden", "cp -r $PL_INPUT_IN/. $PL_OUT/", repo="in"))
+    d.post("/pipelines", {"spec": '{"project": "open", "pipeline": "p", "stages": [{"name": "seen", "run": ["true"], "input": {"repo": "default/hidden", "name": "x", "glob": "/"}}]}', "filename": "p.json"})
+    made = d.http("PUT", "/api/v1/repos/default/in/branches/master/files/a?message=a%20secret&base=", b"1")
+    d.wait(made["run"])
+    ana = User(d, "ana", ("open", "reader"))
+    seen = [one for one in ana.get(f"/find?q={made['run'][:12]}")["found"] if one["kind"] == "run"]
+    assert [one["text"] for one in seen] == ["push"], seen
+    assert [one["text"] for one in find(d, made["run"][:12])["found"] if one["kind"] == "run"] == ["a secret"]

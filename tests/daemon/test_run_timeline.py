@@ -48,7 +48,7 @@ def test_a_worker_that_works_now_is_there(project, gate):
     assert project.d.wait(run)["state"] == "success"
 
 
-@pytest.mark.parametrize("query, field", [({"px": 0}, "px"), ({"px": 4001}, "px"), ({"from": 5, "to": 5}, "from"), ({"to": "noon"}, "to")])
+@pytest.mark.parametrize("query, field", [({"px": 0}, "px"), ({"px": 4001}, "px"), ({"from": 5, "to": 5}, "from"), ({"to": "noon"}, "to"), ({"from": 0, "to": 2**63 - 1, "px": 2}, "to")])
 def test_a_view_of_nothing_is_refused(project, query, field):
     project.repo("in").stages(sh("a", "true"))
     run = project.run("in", {"x": "1"})

@@ -4,6 +4,7 @@
  * than the request wants. The best of all kinds come first: whole names, then names that begin with the text. */
 #include "pipelined/api/server/api_context.h"
 
+#include "pipelined/api/run_routes/job_json.h"
 #include "pipelined/text/json_text.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@
 #define ID_DIGITS   4u /* fewer begin too many ids */
 #define WORST_RANK  2
 
-/* Parameters of the queries: ?1 a part of the name in lower case, ?2 its project or NULL, ?3 the limit, ?4 the beginning of an
+/* Parameters of the queries: ?1 a part of the name in lower case, ?2 its project or NULL, ?3 how many at most, one more than are wanted, ?4 the beginning of an
  * id or NULL, ?5 what comes after all ids that begin so. Columns: project, name, id, text, rank. */
 /* Names all parameters, so that each query takes the same ones. */
 #define ASKED     "WITH asked AS (SELECT ?1, ?2, ?3, ?4, ?5) "
@@ -40,7 +41,8 @@ static const struct found_kind {
     {"repo",
      ASKED "SELECT t.project, t.name, '', t.kind, " NAME_RANK " FROM (SELECT project, name, kind FROM repo LIMIT " SCAN_MAX
            ") t" HAS_NAME " AND readable(t.project, t.name)" BEST},
-    {"run", ASKED "SELECT '', '', run.id, substr(iif(run.message = '', run.cause, run.message), 1, 200), " ID_RANK
+    {"run", ASKED "SELECT '', '', run.id, substr(iif(run.message <> '' AND " PL_RUN_SEEN_WHOLE
+                  ", run.message, run.cause), 1, 200), " ID_RANK
                   " FROM run WHERE ?4 IS NOT NULL AND ?1 = '' AND run.id >= ?4 AND run.id < ?5 AND " PL_RUN_SEEN " LIMIT ?3"},
     {"job", ASKED "SELECT j.project, j.stage, j.run, j.state, " ID_RANK " FROM job j WHERE ?4 IS NOT NULL AND ?1 <> ''"
                   " AND j.run >= ?4 AND j.run < ?5 AND lower(j.stage) = ?1 AND (?2 IS NULL OR j.project = ?2)"
@@ -115,7 +117,7 @@ static int add_kind(struct pl_conn *c, const struct found_kind *kind, const stru
                     struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows, kind->sql, "ssiss", q->name, q->project, q->limit, q->id, q->id ? q->after : NULL);
+    int r = pl_sql_query(c, err, &rows, kind->sql, "ssiss", q->name, q->project, q->limit + 1, q->id, q->id ? q->after : NULL);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         const int64_t rank = PL_MIN(PL_MAX(pl_col_int(&rows, 4), 0), WORST_RANK);

@@ -90,6 +90,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/gpus/history",
      .json = get_history,
+     .costly = true,
      .verb = PL_VERB_STATUS,
      .summary =
          "Returns what the GPUs did between `from` and `to` (microseconds since 1970; the last 24 hours, which is how long "

@@ -79,6 +79,8 @@ static int read_view(const struct pl_http_request *req, int64_t created_us, int6
                             pl_err_set(err, PL_EINVAL, "from %llu is not before to %llu: both are microseconds since 1970",
                                        (unsigned long long)from, (unsigned long long)to),
                             "from");
+    if (to - from > PL_TIMELINE_MAX_US)
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "from and to are more than 50 years apart"), "to");
     t->view = (struct pl_timeline_view){(int64_t)from, (int64_t)to, (uint32_t)px};
     return 0;
 }

@@ -109,10 +109,12 @@ static int filter_read(const struct pl_http_request *req, struct filter *f, stru
     "(SELECT j.run FROM pipeline_version v JOIN stage s ON s.pipeline = v.pipeline AND s.version = v.version"                    \
     " JOIN job j ON j.project = s.project AND j.stage = s.name AND j.version = s.id"                                             \
     " WHERE substr(json_extract(v.origin, '$.commit'), 1, length(?7)) = ?7"                                                      \
-    " OR substr(json_extract(s.git, '$.head'), 1, length(?7)) = ?7)"
+    " AND readable(j.project, j.stage) OR substr(json_extract(s.git, '$.head'), 1, length(?7)) = ?7"                             \
+    " AND readable(j.project, j.stage))"
 /* Whether every datum of a run that succeeded was good. */
 #define HOW_GOOD                                                                                                                 \
-    "iif(EXISTS (SELECT 1 FROM job j WHERE j.run = run.id AND json_extract(j.counts, '$.failed') > 0), 'partly_failed',"         \
+    "iif(EXISTS (SELECT 1 FROM job j WHERE j.run = run.id AND json_extract(j.counts, '$.failed') > 0"                            \
+    " AND readable(j.project, j.stage)), 'partly_failed',"                                                                       \
     " 'complete')"
 #define OF_STATE                                                                                                                 \
     "(?2 = '' OR instr(?2, ',' || state || ',') OR (state = 'success' AND (instr(?2, ',complete,') OR"                           \

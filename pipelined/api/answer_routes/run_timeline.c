@@ -10,6 +10,7 @@ struct pen {
     const struct pl_timeline_view *view;
     int64_t pixel_us; /* width of a pixel, at least 1 */
     int64_t at_us;    /* all before it is drawn */
+    int64_t end_us;   /* of the worker: nothing after it is drawn */
     struct pl_phase_span *out;
     size_t n;
     /* spans that are too narrow to be drawn alone: where they begin, and the time of each phase in them */
@@ -45,7 +46,7 @@ static void flush(struct pen *p)
 /* Draws from where the pen is to `to_us`. */
 static void draw(struct pen *p, int64_t to_us, enum pl_phase phase)
 {
-    const int64_t to = PL_MIN(to_us, p->view->to_us);
+    const int64_t to = PL_MIN(PL_MIN(to_us, p->end_us), p->view->to_us);
 
     if (to <= p->at_us)
         return;
@@ -76,8 +77,9 @@ size_t pl_timeline_lane(const struct pl_worker_times *w, const struct pl_attempt
     const enum pl_phase idle = w->has_gpus ? PL_PHASE_IDLE_GPU : PL_PHASE_IDLE, gap = w->incomplete ? PL_PHASE_WORK : idle;
     const int64_t begin = PL_MAX(w->from_us, view->from_us);
     struct pen p = {.view = view,
-                    .pixel_us = PL_MAX((view->to_us - view->from_us + view->px - 1) / view->px, 1),
+                    .pixel_us = (view->to_us - view->from_us - 1) / view->px + 1,
                     .at_us = begin,
+                    .end_us = w->to_us,
                     .narrow_from_us = begin,
                     .out = out};
 

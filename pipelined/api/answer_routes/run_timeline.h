@@ -10,6 +10,7 @@
 #include "storage/base/base.h"
 
 #define PL_TIMELINE_PX_MAX 4000u
+#define PL_TIMELINE_MAX_US (50ull * 365 * 86400 * 1000000) /* most time from the beginning of a view to its end */
 
 enum pl_phase {
     PL_PHASE_WAIT,     /* its pod has no node */
@@ -46,7 +47,7 @@ struct pl_worker_times {
 
 /* What is drawn. */
 struct pl_timeline_view {
-    int64_t from_us, to_us; /* from_us < to_us */
+    int64_t from_us, to_us; /* from_us < to_us, no more than PL_TIMELINE_MAX_US apart */
     uint32_t px;            /* 1..PL_TIMELINE_PX_MAX */
 };
 

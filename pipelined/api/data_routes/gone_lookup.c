@@ -6,10 +6,14 @@
 
 #include <stdio.h>
 
-/* Says who deleted the repo. Returns PL_EGONE, or 0 if the audit does not know. */
-static int repo_gone(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
+#define LOOK_BACK_MS 300 /* for which the commits before one are searched */
+
+/* Says when the repo was deleted, and to those who may read the audit, who did it. Returns PL_EGONE, or 0 if the audit does not know. */
+static int repo_gone(struct pl_conn *c, const struct pl_principal *asker, const char *project, const char *repo,
+                     struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const bool audits = pl_principal_may(asker, PL_VERB_OPERATE, NULL, NULL);
     char target[3 * PL_NAME_MAX_BYTES], time[32];
     int r;
 
@@ -22,8 +26,8 @@ static int repo_gone(struct pl_conn *c, const char *project, const char *repo, s
     if (r <= 0)
         return 0;
     *err = (struct pl_err){0};
-    return pl_err_set(err, PL_EGONE, "repo \"%s\" of project \"%s\" was deleted on %.10s by %s", repo, project,
-                      pl_clock_text(pl_col_int(&rows, 0), time), pl_col_text(&rows, 1));
+    return pl_err_set(err, PL_EGONE, "repo \"%s\" of project \"%s\" was deleted on %.10s%s%s", repo, project,
+                      pl_clock_text(pl_col_int(&rows, 0), time), audits ? " by " : "", audits ? pl_col_text(&rows, 1) : "");
 }
 
 /* Returns PL_EGONE if a commit with this id, or with an id that begins so, was dropped, else 0. */
@@ -61,7 +65,7 @@ int pl_gone_commit(struct pl_api *a, const struct pl_http_request *req, const ch
 
         found = pl_db_repo_seek(rd.conn, project, name, &repo, NULL);
         if (found == 0)
-            found = repo_gone(rd.conn, project, name, err);
+            found = repo_gone(rd.conn, pl_http_context(req), project, name, err);
         else if (found > 0)
             found = ref ? commit_gone(rd.conn, &repo, project, name, ref, err) : 0;
     }
@@ -118,6 +122,7 @@ int pl_gone_file(struct pl_api *a, const struct pl_http_request *req, const stru
 
     if (r != PL_ENOTFOUND || v->open || !*path)
         return r;
+    effort.until_ms = pl_clock_mono_ms() + LOOK_BACK_MS;
     for (unsigned i = 0; i < PL_GONE_PARENTS_MAX; i++) {
         if (read_parent(a, req, &at.without, &at.with) < 0 || pl_effort_add(&effort, PL_EFFORT_LOOK, NULL) < 0)
             return r;

@@ -346,8 +346,8 @@ static int follow_root(struct pl_walk *w, const char *path, struct pl_err *err)
     if (r < 0 && r != PL_ENOTFOUND)
         return r;
     n = snprintf(prefix, sizeof(prefix), "%s/", path);
-    r = follow_folder(w, c, prefix, (size_t)n, NULL, NULL) < 0 || c->n_paths == 0 ? PL_ENOTFOUND : 0;
-    return r < 0 ? r : 0;
+    r = follow_folder(w, c, prefix, (size_t)n, NULL, err);
+    return r < 0 ? r : c->n_paths > 0 ? 0 : pl_err_set(err, PL_ENOTFOUND, "the commit has no file or folder /%.600s", path);
 }
 
 /* Drops the edges that no file takes. */

@@ -348,7 +348,7 @@ static int add_new(const struct lineage *l, struct position *at, struct pl_err *
     bool full = false;
     int r = pl_sql_int(l->conn, err, &newest, "SELECT coalesce(max(id), 0) FROM job", "");
 
-    newest = PL_MIN(newest, at->seen + WINDOW);
+    newest = newest - WINDOW > at->seen ? at->seen + WINDOW : newest;
     r = r < 0 ? r
               : pl_sql_query(l->conn, err, &job,
                              JOB_SELECT " WHERE j.id > ?1 AND j.id <= ?2 AND (?3 IS NULL OR j.project = ?3)"

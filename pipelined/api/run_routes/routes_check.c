@@ -124,6 +124,7 @@ static int count_stage(struct pl_api *a, const struct pl_spec *spec, const struc
     }
     if (r < 0)
         return r;
+    pl_utf8_trim(in.why); /* a message may be cut in the middle of a character */
     if (!plan)
         return pl_json_add(list, json_pack("{s:s, s:s}", "stage", stage->name, "why", in.why), err);
     return pl_json_add(list,
@@ -134,14 +135,24 @@ static int count_stage(struct pl_api *a, const struct pl_spec *spec, const struc
 
 /* ---- the check ---- */
 
-/* Asks what storing the spec would change. */
-static int try_set(struct pl_api *a, struct pl_pipeline_draft *d, json_t *ret, struct pl_err *err)
+static bool has_code(const struct pl_spec *spec)
+{
+    for (size_t i = 0; i < spec->n_stages; i++)
+        if (spec->stages[i].code)
+            return true;
+    return false;
+}
+
+/* Asks what storing the spec would change. Without the code that its stages have, that cannot be said: adds nothing. */
+static int try_set(struct pl_api *a, struct pl_pipeline_draft *d, json_t *code, json_t *ret, struct pl_err *err)
 {
     int r;
 
+    if (!code && has_code(d->spec))
+        return 0;
     d->args.update = d->args.dry_run = d->args.confirmed = true;
     r = pl_sources_check_inputs(a->config.sources, d->spec, err);
-    r = r < 0 ? r : pl_pipeline_draft_code(d, NULL, err);
+    r = r < 0 ? r : pl_pipeline_draft_code(d, code, err);
     r = r < 0 ? r : pl_pipeline_draft_ready(d, false, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &d->args, err);
     if (r < 0 && r != PL_ECANCELED)
@@ -154,12 +165,12 @@ static int try_set(struct pl_api *a, struct pl_pipeline_draft *d, json_t *ret, s
 }
 
 /* Adds what storing the spec would change, and its datums, to `ret`. */
-static int add_effects(struct pl_api *a, struct pl_http_request *req, struct pl_pipeline_draft *d, json_t *ret,
+static int add_effects(struct pl_api *a, struct pl_http_request *req, struct pl_pipeline_draft *d, json_t *code, json_t *ret,
                        struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *datums = json_array();
     struct pl_err why = {0};
-    int r = try_set(a, d, ret, &why);
+    int r = try_set(a, d, code, ret, &why);
 
     if (r == PL_ENOMEM)
         return pl_err_nomem(err);
@@ -179,7 +190,8 @@ static int check_spec(struct pl_api *a, struct pl_http_request *req, json_t **re
         .host = a->config.pipelines, .who = pl_http_context(req), .filename = "spec.json", .effort = pl_request_effort(req)};
     _cleanup_(json_decrefp) json_t *body = NULL, *out = NULL;
     const char *project = NULL;
-    int r = pl_api_body(req, &body, err, "{s:s, s?:s}", "spec", &d.text, "project", &project);
+    json_t *code = NULL;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:s, s?:o}", "spec", &d.text, "project", &project, "code", &code);
 
     if (r < 0)
         return r;
@@ -189,7 +201,7 @@ static int check_spec(struct pl_api *a, struct pl_http_request *req, json_t **re
     out = json_pack("{s:o, s:I, s:o}", "errors", problems_json(d.problems.errors, d.problems.n_errors, d.filename), "more",
                     (json_int_t)d.problems.more_errors, "warnings",
                     problems_json(d.problems.warnings, d.problems.n_warnings, d.filename));
-    r = !out ? pl_err_nomem(err) : r == PL_ESPEC ? 0 : add_effects(a, req, &d, out, err);
+    r = !out ? pl_err_nomem(err) : r == PL_ESPEC ? 0 : add_effects(a, req, &d, code, out, err);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(out);
@@ -214,11 +226,12 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"SpecToCheck", "spec:string project:string?"},
+    {"SpecToCheck", "spec:string project:string? code:object?"},
     {"SpecProblem", "line:integer column:integer path:string text:string"},
     /* datums: absent if they cannot be known yet, as `why` says; first: the first of them by their inputs */
     {"StageDatums", "stage:string datums:integer? first:string[]? why:string"},
-    /* without mistakes it has the fields from `project` on; refused: why the daemon would not take it even so */
+    /* without mistakes it has the fields from `project` on; refused: why the daemon would not take it even so; version, changed
+     * and stages: what storing it would change, absent if stages have code and the request does not say which */
     {"SpecChecked", "errors:SpecProblem[] more:integer warnings:SpecProblem[] project:string? pipeline:string? refused:string? "
                     "version:integer? changed:boolean? stages:StageChange[]? datums:StageDatums[]?"},
 };

@@ -4,7 +4,6 @@
 
 #include "pipelined/db/writer/db.h"
 
-/* A job's row as the engine keeps it. Texts and JSON are borrowed. */
 /* What subscribers are told of a job's row that was written. */
 enum pl_job_tell {
     PL_JOB_TELL_STATE,    /* a "job" event: state, reason and figures */
@@ -12,6 +11,7 @@ enum pl_job_tell {
     PL_JOB_TELL_NOTHING
 };
 
+/* A job's row as the engine keeps it. Texts and JSON are borrowed. */
 struct pl_job_args {
     int64_t id; /* row id, 0 = unknown: found by (run, project, stage) */
     const char *run, *project, *stage, *pipeline;

@@ -288,7 +288,11 @@ static const char *const upgrades[] = {
     " tasks INTEGER NOT NULL DEFAULT 0, held TEXT NOT NULL DEFAULT '[]', gpus INTEGER NOT NULL DEFAULT 0,"
     " gpu_ms INTEGER NOT NULL DEFAULT 0) STRICT;"
     "CREATE INDEX job_worker_by_job ON job_worker(job, lost, id);",
-    "CREATE TABLE gpu_span (from_us INTEGER PRIMARY KEY, to_us INTEGER NOT NULL, series TEXT NOT NULL) STRICT;",
+    "CREATE TABLE gpu_span (from_us INTEGER PRIMARY KEY, to_us INTEGER NOT NULL, series TEXT NOT NULL) STRICT;"
+    /* keys of traces had the run's id, by which the oldest cannot be told */
+    "UPDATE meta SET key = 'traceparent/' || (SELECT printf('%016x', ord) FROM run WHERE id = substr(key, 13))"
+    " WHERE key GLOB 'traceparent/*' AND substr(key, 13) IN (SELECT id FROM run);"
+    "DELETE FROM meta WHERE key GLOB 'traceparent/*' AND length(key) <> length('traceparent/') + 16;",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

@@ -337,11 +337,12 @@ int pl_db_project_check(struct pl_conn *c, const char *project, struct pl_err *e
     return pl_err_hint(err, r, "pipelinectl create project %s", project);
 }
 
-/* Writes a row of table meta that belongs to a run: its key is `what` (which ends in '/') and the run's id. Drops the rows of
- * the oldest runs beyond PL_RUN_TRACES_MAX: ids of runs rise with time. */
+/* Writes a row of table meta that belongs to a run, whose row is there: its key is `what` (which ends in '/') and PL_RUN_KEY. Drops
+ * the rows of the oldest runs beyond PL_RUN_TRACES_MAX. */
 static int write_of_run(struct pl_conn *c, const char *what, const char *run, const char *value, struct pl_err *err)
 {
-    int r = pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES (?1 || ?2, ?3)", "sss", what, run, value);
+    int r = pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) SELECT ?1 || " PL_RUN_KEY ", ?3 FROM run WHERE id = ?2",
+                        "sss", what, run, value);
 
     r = r < 0 ? r
               : pl_sql_exec(c, err,
@@ -373,7 +374,8 @@ int pl_db_run_asker_write(struct pl_conn *c, const char *run, const struct pl_ru
 
 int pl_db_run_trace_read(struct pl_conn *c, const char *run, char **ret, struct pl_err *err)
 {
-    int r = pl_sql_text(c, err, ret, "SELECT value FROM meta WHERE key = 'traceparent/' || ?", "s", run);
+    int r = pl_sql_text(c, err, ret, "SELECT value FROM meta, run WHERE run.id = ? AND key = 'traceparent/' || " PL_RUN_KEY, "s",
+                        run);
 
     return r == PL_ENOTFOUND ? 0 : PL_MIN(r, 0);
 }

@@ -97,8 +97,10 @@ int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 
 /* The trace of the request that started a run (storage/http/trace_context.h): a row of table meta, which belongs to this
  * machine and is not in the log. Only the newest PL_RUN_TRACES_MAX runs with a trace keep theirs. */
 #define PL_RUN_TRACES_MAX 10000
+/* SQL expression: what ends the key of such a row of the row `run`. It rises with time, as ids of runs do not. */
+#define PL_RUN_KEY "printf('%016x', run.ord)"
 /* SQL expression: the trace of the row `run`; NULL = none. */
-#define PL_RUN_TRACE "(SELECT value FROM meta WHERE key = 'traceparent/' || run.id)"
+#define PL_RUN_TRACE "(SELECT value FROM meta WHERE key = 'traceparent/' || " PL_RUN_KEY ")"
 PL_MUST_CHECK
 int pl_db_run_trace_write(struct pl_conn *c, const char *run, const char *traceparent, struct pl_err *err);
 /* Reads the run's trace, owned by the caller; leaves `ret` alone if it has none. */
@@ -112,7 +114,7 @@ struct pl_run_asker {
     const char *agent; /* its User-Agent; NULL = it named none */
 };
 /* SQL expression: that row's value for the row `run`; NULL = none. */
-#define PL_RUN_ASKED "(SELECT value FROM meta WHERE key = 'asked/' || run.id)"
+#define PL_RUN_ASKED "(SELECT value FROM meta WHERE key = 'asked/' || " PL_RUN_KEY ")"
 PL_MUST_CHECK
 int pl_db_run_asker_write(struct pl_conn *c, const char *run, const struct pl_run_asker *asker, struct pl_err *err);
 /* Checks that the project exists. "default" always does: it is created with its first repo. PL_ENOTFOUND. */

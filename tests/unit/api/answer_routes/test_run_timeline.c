@@ -80,6 +80,28 @@ static void a_view_cuts_and_an_empty_one_has_nothing(void **state)
     assert_string_equal(drawn(&w, one, 1, (struct pl_timeline_view){30 * S, 40 * S, 100}), "");
 }
 
+static void the_longest_view_has_no_more_spans_than_pixels(void **state)
+{
+    const struct pl_attempt_times two[] = {{2 * S, 10 * S, 1 * S, 2 * S, 6 * S, 1 * S}, {15 * S, 4 * S, 0, 9 * S, 4 * S, 3 * S}};
+    const struct pl_worker_times w = {.from_us = 0, .to_us = 20 * S};
+
+    (void)state;
+    for (uint32_t px = 1; px < 5; px++) {
+        drawn(&w, two, 2, (struct pl_timeline_view){0, (int64_t)PL_TIMELINE_MAX_US, px});
+        drawn(&w, two, 2, (struct pl_timeline_view){0, INT64_MAX, px});
+    }
+}
+
+static void nothing_is_drawn_after_the_worker_ended(void **state)
+{
+    const struct pl_attempt_times later[] = {{2 * S, 3 * S, 0, 0, 3 * S, 0}, {30 * S, 5 * S, 0, 0, 5 * S, 0}};
+    const struct pl_worker_times w = {.from_us = 0, .to_us = 20 * S};
+
+    (void)state;
+    assert_string_equal(drawn(&w, later, 2, all), "start 0-2, compute 2-5, idle 5-20");
+    assert_int_equal(ms[PL_PHASE_COMPUTE], 3000);
+}
+
 /* 100,000 datums of 1 ms on 100 pixels: each has 1,000 of them. */
 static void narrow_spans_become_one_of_the_phase_that_takes_most(void **state)
 {
@@ -140,6 +162,8 @@ int main(void)
         cmocka_unit_test(gpus_that_are_held_idle_are_a_phase_of_their_own),
         cmocka_unit_test(time_without_kept_attempts_is_work),
         cmocka_unit_test(a_view_cuts_and_an_empty_one_has_nothing),
+        cmocka_unit_test(the_longest_view_has_no_more_spans_than_pixels),
+        cmocka_unit_test(nothing_is_drawn_after_the_worker_ended),
         cmocka_unit_test(narrow_spans_become_one_of_the_phase_that_takes_most),
         cmocka_unit_test(a_crowd_is_counted_where_it_is_in_the_middle_of_a_pixel),
         cmocka_unit_test(a_run_is_expected_to_take_as_long_as_the_median_of_those_before),

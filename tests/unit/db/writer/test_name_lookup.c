@@ -236,6 +236,53 @@ static void test_a_run_by_its_first_digits(void **state)
     }
 }
 
+static void run_id(int i, char ret[PL_ID_HEX + 1])
+{
+    snprintf(ret, PL_ID_HEX + 1, "%08x%024d", (unsigned)i * 2654435761u, i);
+}
+
+enum { TRACED = PL_RUN_TRACES_MAX + 3 };
+
+static int trace_runs(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_conn *c = pl_tx_conn(tx);
+    char id[PL_ID_HEX + 1];
+    int r = 0;
+
+    (void)arg;
+    for (int i = 0; r >= 0 && i < TRACED; i++) {
+        run_id(i, id);
+        r = pl_sql_exec(c, err, "INSERT INTO run(id, seq, ord, state, created_us) VALUES (?, 1, ?, 'success', 1)", "si", id,
+                        (int64_t)1000 + i);
+        r = r < 0 ? r : pl_db_run_trace_write(c, id, id, err);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* Ids are random: only the order of the runs tells which are the oldest. */
+static void test_the_newest_runs_keep_their_traces(void **state)
+{
+    struct names *n = *state;
+    struct pl_err err = {0};
+    int64_t rows;
+
+    assert_ok(pl_db_run(n->w.db, PL_TX_UNLOGGED, trace_runs, NULL, &err), &err);
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(n->w.db);
+
+        for (int i = 0; i < TRACED; i++) {
+            _cleanup_free_ char *kept = NULL;
+            char id[PL_ID_HEX + 1];
+
+            run_id(i, id);
+            assert_ok(pl_db_run_trace_read(rd.conn, id, &kept, &err), &err);
+            assert_true(i < TRACED - PL_RUN_TRACES_MAX ? kept == NULL : pl_streq(kept, id));
+        }
+        assert_ok(pl_sql_int(rd.conn, &err, &rows, "SELECT count(*) FROM meta WHERE key GLOB 'traceparent/*'", ""), &err);
+    }
+    assert_int_equal(rows, PL_RUN_TRACES_MAX);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -249,6 +296,7 @@ int main(void)
         T(test_the_nearest_repo_is_proposed),
         T(test_commits_of_other_repos_do_not_count),
         T(test_a_run_by_its_first_digits),
+        T(test_the_newest_runs_keep_their_traces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
