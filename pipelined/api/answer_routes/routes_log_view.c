@@ -14,6 +14,7 @@ struct asked {
     bool final;
     char run[PL_ID_HEX + 1];
     struct pl_hash datum;
+    struct pl_effort effort;
     struct pl_log_filter filter;
 };
 
@@ -54,6 +55,8 @@ static int find_log(struct pl_api *a, const struct pl_http_request *req, struct 
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "attempt is %u without a datum: name the datum, too", (unsigned)attempt),
                          "attempt");
     k->final = final != 0;
+    k->effort = pl_request_effort(req);
+    k->filter.effort = &k->effort;
     k->filter.attempt = (uint32_t)attempt;
     return r;
 }
@@ -169,6 +172,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/log",
      .json = get_lines,
      .verb = PL_VERB_READ,
+     .costly = true,
      .summary =
          "Returns lines of what the stage printed in the job: from number `line` on (1 is the first), from the line with byte "
          "`byte` on, or with `tail` the last ones; at most `limit` (200, at most 2,000) and about 1 MiB. `bytes` and `total` are "
@@ -184,7 +188,7 @@ static const struct pl_api_route routes[] = {
      .summary =
          "Finds the first line of number `from` or above with the text `q`, in either case of its letters, or with `errors` one "
          "with a word such as error or Traceback; with `back` the last such line below `from`. If it looked through about 32 MiB "
-         "without finding one, `next` is the `from` to go on with.",
+         "without finding one, `next` is the `from` to go on with; of a longer line the rest is left out.",
      .query = "q errors:boolean from:integer back:boolean datum attempt:integer",
      .reply = "LogFound"},
 };

@@ -98,6 +98,7 @@ struct segment {
     struct count own;
     uint64_t bytes, breaks; /* before it */
     bool known;
+    bool old; /* its row is from before there were counts */
 };
 
 /* A log through a filter. */
@@ -119,7 +120,45 @@ static void view_finish(struct view *v)
     pl_buf_finish(&v->loaded);
 }
 
-/* Loads the text of a segment that the filter leaves over. PL_ENOTFOUND: there is no such segment. */
+/* Counts of a segment whose row has none yet. */
+struct counted {
+    int64_t job, segment;
+    char *entries;
+};
+
+static int write_counts_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct counted *c = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE log_segment SET entries = ? WHERE job = ? AND id = ? AND entries = '[]'",
+                        "sii", c->entries, c->job, c->segment);
+
+    return r < 0 ? r : 0;
+}
+
+static void counts_written(void *arg, int r, const struct pl_err *err)
+{
+    struct counted *c = arg;
+
+    (void)r; /* without them the segment is counted again */
+    (void)err;
+    free(c->entries);
+    free(c);
+}
+
+/* Writes the counts of an old segment into its row, so that it need not be loaded again to be counted. Does not wait. */
+static void write_counts(const struct view *v, size_t at, const struct pl_buf *bytes)
+{
+    struct counted *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return;
+    *c = (struct counted){.job = v->job, .segment = (int64_t)at};
+    if (pl_stage_log_entries(bytes, &c->entries, NULL) < 0 ||
+        pl_db_submit(pl_stage_log_db(v->l), PL_TX_UNLOGGED, write_counts_tx, counts_written, c, NULL) < 0)
+        counts_written(c, 0, NULL);
+}
+
+/* Loads the text of a segment that the filter leaves over. PL_ENOTFOUND: there is no such segment; errors of the effort. */
 static int load_text(struct view *v, size_t at, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -133,8 +172,13 @@ static int load_text(struct view *v, size_t at, struct pl_err *err)
     v->loaded_at = SIZE_MAX;
     pl_buf_clear(&v->loaded);
     r = pl_stage_log_load(v->l, v->project, v->job, at, &bytes, &head, err);
+    r = r < 0 ? r : pl_effort_add(v->filter.effort, bytes.len / 1024 + 1, err);
     if (r < 0)
         return r;
+    if (v->list[at].old) {
+        v->list[at].old = false;
+        write_counts(v, at, &bytes);
+    }
     c = pl_cursor_of(bytes.data, bytes.len);
     if (head == 0 || !pl_cursor_bytes(&c, PL_LOG_SEGMENT_MAGIC_BYTES)) {
         v->loaded_at = at;
@@ -158,7 +202,7 @@ static int count_loaded(struct view *v, size_t at, struct count *ret, struct pl_
     return 0;
 }
 
-static int add_segment(struct view *v, const struct count *own, bool known, struct pl_err *err)
+static int add_segment(struct view *v, const struct segment *one, struct pl_err *err)
 {
     if (v->n == v->room) {
         const size_t room = v->room ? 2 * v->room : 64;
@@ -169,46 +213,48 @@ static int add_segment(struct view *v, const struct count *own, bool known, stru
         v->list = list;
         v->room = room;
     }
-    v->list[v->n++] = (struct segment){.own = *own, .known = known};
+    v->list[v->n++] = *one;
     return 0;
 }
 
 /* Reads the rows of the sealed segments. Column 1 is NULL where nothing is known. */
 static int read_rows(struct view *v, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_stage_log_reading(v->l);
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(pl_stage_log_db(v->l));
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char path[64] = "$.all", hex[PL_HASH_HEX + 1];
     int r;
 
     if (v->filter.datum)
         snprintf(path, sizeof path, "$.of.\"%.*s\"", DATUM_KEY, pl_hash_hex(v->filter.datum, hex));
-    r = pl_sql_query(rd.conn, err, &rows,
-                     "SELECT iif(length(blob) > 0, 0, 1), json_extract(entries, ?2 || '[0]'), json_extract(entries, ?2 || '[1]'),"
-                     " json_extract(entries, ?2 || '[2]'), json_type(entries, ?3) IS NOT NULL FROM log_segment WHERE job = ?1"
-                     " ORDER BY id",
-                     "iss", v->job, path, v->filter.datum ? "$.of" : "$.all");
+    r = pl_sql_query(
+        rd.conn, err, &rows,
+        "SELECT iif(length(blob) > 0, 0, 1), json_extract(entries, ?2 || '[0]'), json_extract(entries, ?2 || '[1]'),"
+        " json_extract(entries, ?2 || '[2]'), json_type(entries, ?3) IS NOT NULL, length(blob) > 0 AND entries = '[]'"
+        " FROM log_segment WHERE job = ?1 ORDER BY id",
+        "iss", v->job, path, v->filter.datum ? "$.of" : "$.all");
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        struct count own = {.bytes = (uint64_t)pl_col_int(&rows, 1),
-                            .breaks = (uint64_t)pl_col_int(&rows, 2),
-                            .ended = pl_col_int(&rows, 3)};
-        /* a segment without content is empty, and so is one in which the datum has no text; of one attempt only that is known */
-        const bool known = pl_col_int(&rows, 0) || (pl_col_int(&rows, 4) && (!v->filter.attempt || own.bytes == 0));
+        struct segment one = {.own = {.bytes = (uint64_t)pl_col_int(&rows, 1),
+                                      .breaks = (uint64_t)pl_col_int(&rows, 2),
+                                      .ended = pl_col_int(&rows, 3)},
+                              .old = pl_col_int(&rows, 5)};
 
-        r = add_segment(v, &own, known, err);
+        /* a segment without content is empty, and so is one in which the datum has no text; of one attempt only that is known */
+        one.known = pl_col_int(&rows, 0) || (pl_col_int(&rows, 4) && (!v->filter.attempt || one.own.bytes == 0));
+        r = add_segment(v, &one, err);
     }
     return r < 0 ? r : 0;
 }
 
-/* Reads or counts all segments, and sums them up. */
+/* Reads or counts all segments, and sums them up. What was counted of old ones stays, also if the effort ends before all. */
 static int view_open(struct view *v, struct pl_err *err)
 {
-    static const struct count none;
+    static const struct segment open;
     int r = read_rows(v, err);
 
     v->loaded_at = SIZE_MAX;
     if (r == 0)
-        r = add_segment(v, &none, false, err); /* the open one */
+        r = add_segment(v, &open, err);
     for (size_t i = 0; r == 0 && i < v->n; i++) {
         struct segment *s = &v->list[i];
 
@@ -302,6 +348,15 @@ int pl_stage_logs_lines(struct pl_stage_logs *l, const char *project, int64_t jo
 
 /* ---- search ---- */
 
+/* Says where a search goes on that has looked through enough: with the line that it has come to or, if that is still the
+ * one that it began with, behind it: of a longer line the rest is not looked through. */
+static uint64_t next_line(const struct view *v, uint64_t line, uint64_t from)
+{
+    const uint64_t next = PL_MAX(line, from + 1);
+
+    return next <= v->all.breaks + !v->all.ended ? next : 0;
+}
+
 static int search_on(struct view *v, const struct pl_log_search *search, uint64_t from, struct pl_log_found *ret,
                      struct pl_err *err)
 {
@@ -313,8 +368,8 @@ static int search_on(struct view *v, const struct pl_log_search *search, uint64_
     for (; r == 0 && i < v->n; i++) {
         if (v->list[i].own.bytes == 0)
             continue;
-        if (looked >= PL_LOG_SEARCH_BUDGET && state.line > from) {
-            ret->next = state.line;
+        if (looked >= PL_LOG_SEARCH_BUDGET) {
+            ret->next = next_line(v, state.line, from);
             return 0;
         }
         r = load_text(v, i, err);
@@ -375,8 +430,10 @@ static int search_back(struct view *v, const struct pl_log_search *search, uint6
     for (;; i--) {
         const struct segment *s = &v->list[i];
 
-        if (looked >= PL_LOG_SEARCH_BUDGET && s->breaks < begun) {
-            ret->next = s->breaks + s->own.breaks + 2; /* the line that goes on behind this segment is not done yet */
+        if (looked >= PL_LOG_SEARCH_BUDGET) {
+            /* the line that goes on behind this segment is not done yet; if it is the first one that was looked at, the rest
+             * of it is not looked through */
+            ret->next = s->breaks < begun ? s->breaks + s->own.breaks + 2 : begun ? begun + 1 : 0;
             return 0;
         }
         r = s->own.bytes > 0 ? load_text(v, i, err) : 0;

@@ -241,9 +241,9 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
     return (int)PL_MIN(n, 0);
 }
 
-struct pl_db_reading pl_stage_log_reading(struct pl_stage_logs *l)
+struct pl_db *pl_stage_log_db(const struct pl_stage_logs *l)
 {
-    return pl_db_read(l->db);
+    return l->db;
 }
 
 int pl_stage_log_load(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,

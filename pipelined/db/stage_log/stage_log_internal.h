@@ -8,8 +8,8 @@
 PL_MUST_CHECK
 int pl_stage_log_load(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
                       size_t *ret_head, struct pl_err *err);
-/* Returns a reading of the database of the logs. */
-struct pl_db_reading pl_stage_log_reading(struct pl_stage_logs *l);
+/* Returns the database of the logs. */
+struct pl_db *pl_stage_log_db(const struct pl_stage_logs *l);
 /* Makes the JSON text of log_segment.entries for a segment (log_view.c); the caller frees it. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_stage_log_entries(const struct pl_buf *segment, char **ret, struct pl_err *err);

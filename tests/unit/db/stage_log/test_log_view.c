@@ -177,6 +177,130 @@ static void segments_without_counts_are_counted(void **state)
     free(text);
 }
 
+static int64_t rows_without_counts(struct logs *t)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(t->w.db);
+    int64_t n = -1;
+
+    assert_int_equal(pl_sql_int(rd.conn, NULL, &n, "SELECT count(*) FROM log_segment WHERE entries = '[]'", ""), 0);
+    return n;
+}
+
+static int nothing(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    (void)tx;
+    (void)arg;
+    (void)err;
+    return 0;
+}
+
+static int last_line(struct logs *t, struct pl_effort *effort, uint64_t *ret_lines)
+{
+    const struct pl_log_filter filter = {.effort = effort};
+    struct pl_log_total total = {0};
+    struct pl_log_lines got = {0};
+    int r = pl_stage_logs_lines(t->l, "default", t->job, &filter,
+                                &(struct pl_log_range){.tail = true, .most = 1, .max_bytes = 1u << 20}, &got, &total, NULL);
+
+    pl_log_lines_finish(&got);
+    *ret_lines = total.lines;
+    return r;
+}
+
+/* A log of old segments is loaded once: their counts are written back. */
+static void counts_of_old_segments_are_kept(void **state)
+{
+    struct logs *t = *state;
+    struct pl_effort effort = {0};
+    struct pl_err err = {0};
+    uint64_t lines, again;
+
+    print_much(t, 9);
+    seal(t);
+    assert_ok(pl_db_run(t->w.db, PL_TX_UNLOGGED, forget_entries, NULL, &err), &err);
+    assert_int_equal(rows_without_counts(t), segments(t));
+    assert_int_equal(last_line(t, &effort, &lines), 0);
+    assert_true(effort.visits >= 9 * PIECE / 1024);
+    assert_ok(pl_db_run(t->w.db, PL_TX_UNLOGGED, nothing, NULL, &err), &err); /* after what was submitted before */
+    assert_int_equal(rows_without_counts(t), 0);
+    effort = (struct pl_effort){0};
+    assert_int_equal(last_line(t, &effort, &again), 0);
+    assert_int_equal(again, lines);
+    assert_true(effort.visits <= 2 * (PL_STAGE_LOG_SEGMENT_BYTES / 1024 + 1)); /* only those with the last line */
+}
+
+static bool is_gone(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+/* The work of a request ends at its limits and when nobody waits for it; what was counted until then is kept. */
+static void counting_ends_with_the_effort(void **state)
+{
+    struct logs *t = *state;
+    struct pl_effort gone = {.gone = is_gone}, few = {.visits_max = PL_STAGE_LOG_SEGMENT_BYTES / 1024 + 100};
+    struct pl_log_filter filter = {.effort = &gone};
+    struct pl_log_search *s;
+    struct pl_log_found found;
+    struct pl_err err = {0};
+    uint64_t lines;
+
+    print_much(t, 13);
+    seal(t);
+    assert_ok(pl_db_run(t->w.db, PL_TX_UNLOGGED, forget_entries, NULL, &err), &err);
+    assert_int_equal(last_line(t, &gone, &lines), PL_ECANCELED);
+    assert_int_equal(pl_log_search_text("needle", &s, NULL), 0);
+    assert_int_equal(pl_stage_logs_search(t->l, "default", t->job, &filter, s, 1, false, &found, NULL), PL_ECANCELED);
+    pl_log_search_free(s);
+    assert_int_equal(last_line(t, &few, &lines), PL_ELIMIT);
+    assert_ok(pl_db_run(t->w.db, PL_TX_UNLOGGED, nothing, NULL, &err), &err);
+    assert_in_range(rows_without_counts(t), 1, segments(t) - 1);
+}
+
+static void print_long_line(struct logs *t, uint8_t d, unsigned pieces)
+{
+    const struct pl_stage_log_source source = {.datum = datum(d), .attempt = 1, .fence = 1};
+    char *piece = malloc(PIECE);
+
+    memset(piece, '\r', PIECE);
+    for (unsigned i = 0; i < pieces; i++)
+        assert_int_equal(append_bytes(t, &source, (uint64_t)i * PIECE, piece, PIECE), 0);
+    free(piece);
+}
+
+/* A line of more than a search looks through at once: it says where to go on, or that it has come to the end. */
+static void a_search_ends_in_one_long_line(void **state)
+{
+    const unsigned many = PL_LOG_SEARCH_BUDGET / PIECE + 9;
+    struct logs *t = *state;
+    struct pl_effort effort = {0};
+    const struct pl_log_filter filter = {.effort = &effort};
+    struct pl_log_found found = {0};
+    struct pl_log_search *s;
+    struct pl_err err = {0};
+
+    assert_int_equal(pl_log_search_text("needle", &s, NULL), 0);
+    append(t, 9, 1, 0, "needle\n");
+    print_long_line(t, 1, many);
+    assert_ok(pl_stage_logs_search(t->l, "default", t->job, &filter, s, 2, false, &found, &err), &err);
+    assert_int_equal(found.line, 0);
+    assert_int_equal(found.next, 0); /* there is no other line */
+    assert_in_range(effort.visits, PL_LOG_SEARCH_BUDGET / 1024, (PL_LOG_SEARCH_BUDGET + 2 * PL_STAGE_LOG_SEGMENT_BYTES) / 1024);
+    append(t, 9, 1, 7, "\nthe needle\n");
+    assert_ok(pl_stage_logs_search(t->l, "default", t->job, &filter, s, 2, false, &found, &err), &err);
+    assert_int_equal(found.line, 0);
+    assert_int_equal(found.next, 3);
+    assert_int_equal(search(t, 0, s, 2, false), 3);
+    effort = (struct pl_effort){0};
+    assert_ok(pl_stage_logs_search(t->l, "default", t->job, &filter, s, 3, true, &found, &err), &err);
+    assert_int_equal(found.line, 0);
+    assert_int_equal(found.next, 2);
+    assert_true(effort.visits <= (PL_LOG_SEARCH_BUDGET + 3 * PL_STAGE_LOG_SEGMENT_BYTES) / 1024);
+    assert_int_equal(search(t, 0, s, 3, true), 1);
+    pl_log_search_free(s);
+}
+
 static void of_one_attempt_only_its_lines(void **state)
 {
     struct logs *t = *state;
@@ -204,6 +328,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(lines_and_searches_are_those_of_the_whole_text, setup, teardown),
         cmocka_unit_test_setup_teardown(a_match_over_the_end_of_a_segment_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_without_counts_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts_of_old_segments_are_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(counting_ends_with_the_effort, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_search_ends_in_one_long_line, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_attempt_only_its_lines, setup, teardown),
     };
 
