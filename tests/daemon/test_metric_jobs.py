@@ -1,5 +1,7 @@
 """Results of a stage's jobs side by side: what metrics.jsonl of each datum says, with the parameters that it had; and curves."""
+import contextlib
 import json
+import sqlite3
 import urllib.parse
 
 import pytest
@@ -99,3 +101,52 @@ def test_stages_with_metrics_are_listed_with_the_last_line_of_their_newest_jobs(
     with pytest.raises(HttpError) as refused:
         project.d.get("/metrics?after=nothing")
     assert refused.value.status == 400
+
+
+def write_lines(daemon, job, datums, lines):
+    """Writes lines of metrics.jsonl of a job that has none, the datums in turn; the daemon is stopped."""
+    with contextlib.closing(sqlite3.connect(f"{daemon.dir}/pipelined.db")) as db, db:
+        rows = [(job, n, bytes([n % datums + 1]) * 32, line) for n, line in enumerate(lines)]
+        db.executemany("INSERT INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, 1, ?)", rows)
+
+
+def three_jobs(daemon):
+    """A stage with three jobs that wrote no metrics: their runs and ids, oldest first."""
+    project = daemon.default
+    project.repo("in").stages(sh("train", "true"))
+    runs = [project.run("in", {"f": str(n)})["id"] for n in range(3)]
+    daemon.stop()
+    with contextlib.closing(sqlite3.connect(f"{daemon.dir}/pipelined.db")) as db:
+        ids = [db.execute("SELECT id FROM job WHERE run = ? AND stage = 'train'", (run,)).fetchone()[0] for run in runs]
+    return project, runs, ids
+
+
+def by_run(page):
+    return {run: [r for r in page["results"] if r["run"] == run] for run in dict.fromkeys(r["run"] for r in page["results"])}
+
+
+def test_a_page_ends_before_it_has_too_many_figures(make_daemon):
+    daemon = make_daemon(sandbox="none").start()
+    project, runs, ids = three_jobs(daemon)
+    wide = json.dumps({f"f{n}": n for n in range(64)})
+    for job in ids:
+        write_lines(daemon, job, 130, [wide] * 130)  # 8,320 figures
+    daemon.start()
+    page = jobs(project)
+    assert {run: len(of) for run, of in by_run(page).items()} == {runs[2]: 130, runs[1]: 130}
+    assert sum(len(r["figures"]) for r in page["results"]) <= 20000
+    rest = jobs(project, after=page["next"])
+    assert {run: len(of) for run, of in by_run(rest).items()} == {runs[0]: 130} and "next" not in rest
+
+
+def test_a_job_is_summed_up_from_all_its_lines_or_comes_on_the_next_page(make_daemon):
+    daemon = make_daemon(sandbox="none").start()
+    project, runs, ids = three_jobs(daemon)
+    write_lines(daemon, ids[2], 1, ['{"v": 1}'] * 150_000)
+    write_lines(daemon, ids[1], 1, ['{"v": 1}'] * 60_000)
+    write_lines(daemon, ids[0], 1, ['{"v": 1}'] * 10)
+    daemon.start()
+    page = jobs(project)
+    assert [(r["run"], r["lines"], r["cut"]) for r in page["results"]] == [(runs[2], 150_000, False)]
+    rest = jobs(project, after=page["next"])
+    assert [(r["run"], r["lines"], r["cut"]) for r in rest["results"]] == [(runs[1], 60_000, False), (runs[0], 10, False)] and "next" not in rest

@@ -6,10 +6,13 @@
 #include "pipelined/metrics/run_figures.h"
 #include "storage/base/map.h"
 
-#define JOBS_LISTED   50   /* jobs of one page */
-#define JOBS_EXAMINED 1000 /* jobs of the stage that one request looks through for those with metrics */
-#define DATUMS_LISTED 200  /* results of one job; the others are counted */
-#define CURVE_POINTS  500
+#define JOBS_LISTED    50    /* jobs of one page */
+#define JOBS_EXAMINED  1000  /* jobs of the stage that one request looks through for those with metrics */
+#define DATUMS_LISTED  200   /* results of one job; the others are counted */
+#define FIGURES_LISTED 20000 /* of all results of a page, and no less than one job can have */
+#define CURVE_POINTS   500
+
+_Static_assert(FIGURES_LISTED >= DATUMS_LISTED * PL_RUN_FIGURES_MAX, "a page holds any job");
 
 /* ---- one result ---- */
 
@@ -182,19 +185,40 @@ static int add_results(struct pl_api *a, const struct job *j, const struct resul
     return r;
 }
 
-/* Adds the results of one job, from at most `*lines` of its lines, and takes off those that were read. */
-static int add_job(struct pl_api *a, const struct job *j, size_t *lines, json_t *list, struct pl_err *err)
+/* What a page may still read and list. */
+struct room {
+    size_t lines, figures;
+};
+
+static size_t count_figures(const struct results *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        n += s->list[i]->figures.n;
+    return n;
+}
+
+/* Adds the results of one job, and takes off the room what they need. Returns 1, or 0 if the room is too small for all of
+ * them, and nothing is added; there is always enough for the page's `first` job, of which only the newest lines count. */
+static int add_job(struct pl_api *a, const struct job *j, bool first, struct room *room, json_t *list, struct pl_err *err)
 {
     _cleanup_(results_finish) struct results s = {.arena = pl_arena_create(0)};
     size_t read = 0;
     bool cut = false;
-    int r = s.arena ? pl_metric_lines_read(a, j->id, NULL, *lines, add_line, &s, &read, &cut, err) : pl_err_nomem(err);
+    size_t figures;
+    int r = s.arena ? pl_metric_lines_read(a, j->id, NULL, room->lines, add_line, &s, &read, &cut, err) : pl_err_nomem(err);
 
-    *lines -= PL_MIN(read, *lines);
+    figures = count_figures(&s);
+    if (r == 0 && !first && (cut || figures > room->figures))
+        return 0;
+    room->lines -= PL_MIN(read, room->lines);
+    room->figures -= PL_MIN(figures, room->figures);
     if (r == 0 && (json_object_set_new(j->base, "cut", json_boolean(cut)) < 0 ||
                    json_object_set_new(j->base, "more_datums", json_boolean(s.more > 0)) < 0))
         r = pl_err_nomem(err);
-    return r < 0 ? r : add_results(a, j, &s, list, err);
+    r = r < 0 ? r : add_results(a, j, &s, list, err);
+    return r < 0 ? r : 1;
 }
 
 /* ---- which jobs ---- */
@@ -385,15 +409,20 @@ static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret
 {
     _cleanup_(jobs_finish) struct jobs jobs = {0};
     _cleanup_(json_decrefp) json_t *out = json_pack("{s:[], s:[], s:[], s:[]}", "metrics", "lower", "differ", "results");
-    size_t lines = PL_METRIC_LINES_MAX, i = 0;
+    struct room room = {PL_METRIC_LINES_MAX, FIGURES_LISTED};
+    size_t i = 0;
     struct pl_api_page page;
     int r = out ? pl_api_page_read(req, &page, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : find_jobs(a, req, &page, &jobs, err);
-    for (; r == 0 && i < jobs.n && lines > 0; i++)
-        r = add_job(a, &jobs.list[i], &lines, json_object_get(out, "results"), err);
-    if (r == 0 && i < jobs.n)
-        jobs.next = jobs.list[i - 1].id; /* the request has read enough: the next page goes on here */
+    for (; r == 0 && i < jobs.n && room.lines > 0; i++) {
+        r = add_job(a, &jobs.list[i], i == 0, &room, json_object_get(out, "results"), err);
+        if (r <= 0)
+            break;
+        r = 0;
+    }
+    if (r == 0 && i > 0 && i < jobs.n)
+        jobs.next = jobs.list[i - 1].id; /* the page is full: the next one goes on here */
     r = r < 0 ? r : describe(req, out, err);
     if (r == 0 && jobs.next && json_object_set_new(out, "next", json_sprintf("%lld", (long long)jobs.next)) < 0)
         r = pl_err_nomem(err);
@@ -503,7 +532,7 @@ static const struct pl_api_route routes[] = {
          "not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, "
          "by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object "
          "are counted in `broken`. `cut`: only the "
-         "newest lines of the job were read.",
+         "newest lines of the job were read. A page ends before 20,000 figures; `next` goes on.",
      .query = "run metric goal after limit:integer",
      .reply = "MetricJobs"},
     {.method = "GET",
