@@ -1,4 +1,7 @@
 """The timeline of a run: what each worker of its stages did, also while it does it, in as many pixels as are asked for."""
+import contextlib
+import sqlite3
+
 import pytest
 from conftest import HttpError, sh, wait_until
 
@@ -61,3 +64,21 @@ def test_a_run_that_is_not_there_has_none(project):
     with pytest.raises(HttpError) as refused:
         timeline(project, "ab" * 16)
     assert refused.value.status == 404
+
+
+def test_all_stages_together_have_so_many_workers_and_the_reply_says_that_there_are_more(make_daemon):
+    daemon = make_daemon(sandbox="none").start()
+    project = daemon.default
+    project.repo("in").stages(*(sh(f"s{n:02}", "true") for n in range(12)))
+    run = project.run("in", {"x": "1"})
+    daemon.stop()
+    with contextlib.closing(sqlite3.connect(f"{daemon.dir}/pipelined.db")) as db, db:
+        db.execute("DELETE FROM job_worker")
+        for job, in db.execute("SELECT id FROM job WHERE run = ?", (run["id"],)).fetchall():
+            rows = [(job, n, run["created_us"], run["finished_us"]) for n in range(1, 1801)]
+            db.executemany("INSERT INTO job_worker(job, worker, lost, started_us, ended_us) VALUES (?, ?, 0, ?, ?)", rows)
+    daemon.start()
+    got = timeline(project, run["id"])
+    assert [stage["workers"] for stage in got["stages"]] == [1800] * 11 + [200] and got["more"]
+    few = timeline(project, run["id"], **{"from": run["finished_us"] + 1, "to": run["finished_us"] + 2})
+    assert [stage["workers"] for stage in few["stages"]] == [0] * 12 and not few["more"]

@@ -8,13 +8,14 @@
 
 #include <stdlib.h>
 
-#define PX_DEFAULT   1000u
-#define STAGES_MAX   1000  /* most stages, by their begin */
-#define LIVE_MAX     50u   /* most unfinished jobs whose workers of now are asked for */
-#define WORKERS_MAX  2000  /* most workers of a stage */
-#define LANES_MAX    40u   /* more workers of a stage are one crowd */
-#define ATTEMPTS_MAX 30000 /* most attempts of all stages */
-#define SPANS_MAX    50000 /* most spans of all lanes: with more lanes a pixel is wider */
+#define PX_DEFAULT      1000u
+#define STAGES_MAX      1000   /* most stages, by their begin */
+#define LIVE_MAX        50u    /* most unfinished jobs whose workers of now are asked for */
+#define WORKERS_MAX     2000u  /* most workers of a stage */
+#define WORKERS_ALL_MAX 20000u /* most workers of all stages */
+#define LANES_MAX       40u    /* more workers of a stage are one crowd */
+#define ATTEMPTS_MAX    30000  /* most attempts of all stages */
+#define SPANS_MAX       50000  /* most spans of all lanes: with more lanes a pixel is wider */
 
 struct attempt {
     int64_t worker;
@@ -37,7 +38,7 @@ struct timeline {
     char run[PL_ID_HEX + 1];
     struct stage *stages;
     size_t n;
-    size_t attempts; /* that were read */
+    size_t workers, attempts; /* that were read */
     struct pl_phase_span *spans;
     int64_t gpu_ms[3]; /* held, computing, idle; times the number of GPUs */
     bool more;         /* there are more stages, workers or attempts than are shown */
@@ -113,6 +114,12 @@ static int read_stages(struct pl_conn *c, struct timeline *t, struct pl_err *err
     return PL_MIN(r, 0);
 }
 
+/* How many workers of this stage there is still room for. */
+static size_t room_of(const struct timeline *t, const struct stage *s)
+{
+    return PL_MIN(WORKERS_MAX - PL_MIN(json_array_size(s->workers), (size_t)WORKERS_MAX), WORKERS_ALL_MAX - t->workers);
+}
+
 /* Reads the workers that served a job and have gone on. A pod with GPUs tells by how long it held them when a node took it. */
 static int read_workers(struct pl_conn *c, struct timeline *t, struct stage *s, struct pl_err *err)
 {
@@ -120,13 +127,14 @@ static int read_workers(struct pl_conn *c, struct timeline *t, struct stage *s, 
     int r = pl_sql_query(c, err, &rows,
                          "SELECT worker, iif(lost, 'lost', 'ended'), pod, node, started_us, ended_us, reason, tasks, gpus, gpu_ms"
                          " FROM job_worker WHERE job = ?1 AND ended_us > ?2 AND started_us < ?3 ORDER BY started_us, id LIMIT ?4",
-                         "iiii", s->job, t->view.from_us, t->view.to_us, (int64_t)WORKERS_MAX + 1);
+                         "iiii", s->job, t->view.from_us, t->view.to_us, (int64_t)room_of(t, s) + 1);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
-        if (json_array_size(s->workers) == WORKERS_MAX) {
+        if (room_of(t, s) == 0) {
             t->more = true;
             break;
         }
+        t->workers++;
         r = pl_json_add(s->workers,
                         json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:I}", "worker",
                                   (json_int_t)pl_col_int(&rows, 0), "state", pl_col_text(&rows, 1), "pod", pl_col_text(&rows, 2),
@@ -179,7 +187,8 @@ static int read_attempts(struct pl_conn *c, struct timeline *t, struct stage *s,
     return PL_MIN(r, 0);
 }
 
-static int read_all(struct pl_api *a, const struct pl_http_request *req, struct timeline *t, struct pl_err *err)
+/* Reads the run and its stages. */
+static int read_run(struct pl_api *a, const struct pl_http_request *req, struct timeline *t, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -192,10 +201,20 @@ static int read_all(struct pl_api *a, const struct pl_http_request *req, struct 
     if (r <= 0)
         return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "there is no run %s", t->run);
     r = read_view(req, pl_col_int(&rows, 0), pl_col_int(&rows, 1), t, err);
-    r = r < 0 ? r : read_stages(rd.conn, t, err);
+    return r < 0 ? r : read_stages(rd.conn, t, err);
+}
+
+/* Reads what the stages' workers did. Others may have the database reader between two stages. */
+static int read_all(struct pl_api *a, const struct pl_http_request *req, struct timeline *t, struct pl_err *err)
+{
+    int r = read_run(a, req, t, err);
+
     for (size_t i = 0; r >= 0 && i < t->n; i++) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
         r = read_workers(rd.conn, t, &t->stages[i], err);
         r = r < 0 ? r : read_attempts(rd.conn, t, &t->stages[i], err);
+        t->stages[i].attempts = PL_MAX(t->stages[i].attempts, t->stages[i].kept); /* it may have gone on since it was read */
     }
     return r;
 }
@@ -219,8 +238,14 @@ static int add_live(struct pl_api *a, struct timeline *t, struct pl_err *err)
                                           pl_json_str(s->out, "stage"));
         json_array_foreach(json_object_get(live, "served_by"), k, one)
         {
-            if (json_array_size(s->workers) < WORKERS_MAX && num(one, "started_us") < t->view.to_us)
-                r = json_array_append(s->workers, (json_t *)(uintptr_t)one) < 0 ? pl_err_nomem(err) : 0;
+            if (num(one, "started_us") >= t->view.to_us)
+                continue;
+            if (room_of(t, s) == 0) {
+                t->more = true;
+                break;
+            }
+            t->workers++;
+            r = json_array_append(s->workers, (json_t *)(uintptr_t)one) < 0 ? pl_err_nomem(err) : 0;
         }
     }
     return r;
