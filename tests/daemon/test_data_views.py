@@ -113,6 +113,22 @@ def test_repos_say_who_makes_and_uses_them(daemon):
     assert daemon.get("/repos/default/mid")["stale"]
 
 
+def test_a_repo_says_who_uses_it_once_and_its_settings_say_nothing_of_it(daemon):
+    p = daemon.default.repo("in")
+    both = {"name": "both", "input": {"cross": [{"repo": "in", "glob": "/a", "name": "x"}, {"repo": "in", "glob": "/b", "name": "y"}]}, "run": ["true"]}
+    p.stages(both, copy_stage("end", "both"), copy_stage("other", "in"))
+    stage = lambda name: {"project": "default", "stage": name, "pipeline": "p"}  # noqa: E731
+    one = daemon.get("/repos/default/in")
+    assert sorted(one["used_by"], key=lambda of: of["stage"]) == [stage("both"), stage("other")] and "made_by" not in one
+    assert one in daemon.get("/repos")["repos"]
+    mid = daemon.get("/repos/default/both")
+    assert mid["made_by"] == stage("both") and mid["used_by"] == [stage("end")] and not mid["stale"]
+    # what changes a repo answers with the repo alone: who uses it needs the state of all stages
+    changed = daemon.http("PATCH", "/api/v1/repos/default/in", {"description": "new"})
+    assert changed == {key: one[key] for key in one if key not in ("stale", "used_by")} | {"description": "new"}
+    assert not {"stale", "used_by", "made_by"} & set(daemon.post("/repos", {"name": "in", "exist_ok": True}))
+
+
 def test_two_runs_are_compared_in_every_repo(daemon):
     p = daemon.default.repo("in", "other")
     p.commit("other", {"o": b"1"})

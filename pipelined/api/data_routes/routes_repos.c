@@ -168,43 +168,54 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* ---- repos ---- */
 
-/* Which stages write and read the repos: "PROJECT/REPO" → {"made_by", "used_by", "stale"}. */
+/* Which stages write and read the repos. */
+struct uses {
+    json_t *facts;    /* "PROJECT/REPO" → {"made_by", "used_by", "stale"} */
+    const char *only; /* key of the only repo that is asked for; NULL = of all */
+};
+
+/* Takes a use; those of one stage follow each other. */
 static int add_use(void *self, const struct pl_graph_use *use, struct pl_err *err)
 {
-    json_t *facts = self, *of;
+    const struct uses *uses = self;
     char key[2 * PL_NAME_MAX_BYTES + 2];
-    json_t *stage = json_pack("{s:s, s:s, s:s}", "project", use->project, "stage", use->stage, "pipeline", use->pipeline);
+    json_t *of, *stage;
     int r;
 
     snprintf(key, sizeof key, "%s/%s", use->from_repo ? use->from_project : use->project,
              use->from_repo ? use->from_repo : use->stage);
-    of = json_object_get(facts, key);
+    if (uses->only && !pl_streq(uses->only, key))
+        return 0;
+    of = json_object_get(uses->facts, key);
     if (!of) {
         of = json_pack("{s:[]}", "used_by");
-        json_object_set_new(facts, key, of);
+        if (json_object_set_new(uses->facts, key, of) < 0)
+            return pl_err_nomem(err);
     }
+    stage = json_pack("{s:s, s:s, s:s}", "project", use->project, "stage", use->stage, "pipeline", use->pipeline);
     if (!use->from_repo) {
         r = json_object_set_new(of, "made_by", stage);
         return r < 0 || json_object_set_new(of, "stale", json_boolean(use->stale)) < 0 ? pl_err_nomem(err) : 0;
     }
     of = json_object_get(of, "used_by");
-    for (size_t i = 0; i < json_array_size(of); i++)
-        if (json_equal(json_array_get(of, i), stage)) { /* it reads the repo by two inputs */
-            json_decref(stage);
-            return 0;
-        }
+    if (json_array_size(of) > 0 && json_equal(json_array_get(of, json_array_size(of) - 1), stage)) {
+        json_decref(stage); /* it reads the repo by two inputs */
+        return 0;
+    }
     return json_array_append_new(of, stage) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Reads the facts of add_use that the principal may see. The caller owns `ret`. */
-static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, json_t **ret, struct pl_err *err)
+/* Reads the facts of add_use that the principal may see, of one repo if `only` names it. The caller owns `ret`. */
+static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, const char *only, json_t **ret,
+                     struct pl_err *err)
 {
     const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req)};
     _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
     _cleanup_(json_decrefp) json_t *facts = json_object();
+    struct uses uses = {facts, only};
     int r = facts ? pl_graph_view_get(a->graphs, c, &view, err) : pl_err_nomem(err);
 
-    r = r < 0 ? r : pl_graph_uses(view, c, &ask, add_use, facts, err);
+    r = r < 0 ? r : pl_graph_uses(view, c, &ask, add_use, &uses, err);
     if (r == 0)
         *ret = json_incref(facts);
     return r;
@@ -222,6 +233,7 @@ static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct
     " FROM repo r LEFT JOIN repo_state t ON t.repo = r.id"                                                                       \
     " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
 
+/* `uses`: facts of read_uses; NULL = they are not told. */
 static json_t *repo_json(const struct pl_rows *rows, const json_t *uses)
 {
     json_t *git = pl_col_json(rows, 12), *out;
@@ -233,15 +245,18 @@ static json_t *repo_json(const struct pl_rows *rows, const json_t *uses)
         json_decref(git);
         git = NULL;
     }
-    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*, s:o, s:s, s:s, s:b, s:[]}", "project",
+    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*, s:o, s:s, s:s}", "project",
                     pl_col_text(rows, 0), "name", pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description",
                     pl_col_text(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch",
                     pl_col_text(rows, 6), "files", (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8),
                     "commit_window_ms", (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep",
                     pl_col_json(rows, 11), "git", git, "commit_us", pl_api_time_or_null(pl_col_int(rows, 13)), "author",
-                    pl_col_text(rows, 14), "message", pl_col_text(rows, 15), "stale", 0, "used_by");
-    if (out && json_object_get(uses, key))
+                    pl_col_text(rows, 14), "message", pl_col_text(rows, 15));
+    if (out && uses) {
+        json_object_set_new(out, "stale", json_false());
+        json_object_set_new(out, "used_by", json_array());
         json_object_update(out, json_object_get(uses, key));
+    }
     return out;
 }
 
@@ -282,7 +297,7 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err);
     r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
-    r = r < 0 ? r : read_uses(a, req, rd.conn, &uses, err);
+    r = r < 0 ? r : read_uses(a, req, rd.conn, NULL, &uses, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
@@ -299,17 +314,20 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     return 0;
 }
 
-static int read_repo(struct pl_api *a, const struct pl_http_request *req, const char *project, const char *name, json_t **ret,
-                     struct pl_err *err)
+/* Reads a repo. `with_uses`: also who writes and reads it, for which the state of all stages is read. */
+static int read_repo(struct pl_api *a, const struct pl_http_request *req, const char *project, const char *name, bool with_uses,
+                     json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *uses = NULL;
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char key[2 * PL_NAME_MAX_BYTES + 2];
     struct pl_repo_row row;
     /* for a missing repo the error suggests a similar name */
     int r = pl_db_repo_find(rd.conn, project, name, &row, err);
 
-    r = r < 0 ? r : read_uses(a, req, rd.conn, &uses, err);
+    snprintf(key, sizeof key, "%s/%s", project, name);
+    r = r < 0 || !with_uses ? r : read_uses(a, req, rd.conn, key, &uses, err);
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
@@ -357,13 +375,13 @@ static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
         return r;
     args.exist_ok = exist_ok;
     r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_create, &args, err);
-    r = r < 0 ? r : read_repo(a, req, args.project, args.name, ret, err);
+    r = r < 0 ? r : read_repo(a, req, args.project, args.name, false, ret, err);
     return r < 0 ? r : args.changed ? 201 : 200;
 }
 
 static int inspect_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    int r = read_repo(a, req, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
+    int r = read_repo(a, req, pl_http_param(req, "project"), pl_http_param(req, "repo"), true, ret, err);
 
     return pl_gone_commit(a, req, NULL, r, err);
 }
@@ -381,7 +399,7 @@ static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     r = r < 0 ? r : read_window(window, &args, err);
     r = r < 0 ? r : read_keep(rule, &keep, &args, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_update, &args, err);
-    return r < 0 ? r : read_repo(a, req, args.project, args.name, ret, err);
+    return r < 0 ? r : read_repo(a, req, args.project, args.name, false, ret, err);
 }
 
 static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -419,12 +437,12 @@ static const struct pl_api_route routes[] = {
          "the stage that writes it, the stages that read it, and whether it is older than what it was made from.",
      .query = "project after limit:integer", .reply = "Repos"},
     {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,
-     .summary = "Creates an input repo, and the project \"default\" if needed.", .request = "NewRepo", .reply = "Repo"},
+     .summary = "Creates an input repo, and the project \"default\" if needed.", .request = "NewRepo", .reply = "RepoItself"},
     {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Describes a repo.",
      .reply = "Repo"},
     {"PATCH", "/api/v1/repos/{project}/{repo}", update_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
      .summary = "Sets description and options of a repo; fields that are not given stay.", .request = "RepoChange",
-     .reply = "Repo"},
+     .reply = "RepoItself"},
     {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
      .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
      .query = "force:boolean", .reply = "Nothing"},
@@ -441,6 +459,10 @@ static const struct pl_api_schema schemas[] = {
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
      " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit? commit_us:integer? author:string"
      " message:string stale:boolean made_by:RepoStage? used_by:RepoStage[]"},
+    {"RepoItself",
+     "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
+     " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit? commit_us:integer? author:string"
+     " message:string"},
     {"RepoStage", "project:string stage:string pipeline:string"},
     {"RepoGit", "source:string? url:string? branch:string? secret:string? state:string error:string commit:string applied:string"
                 " warnings:string[] looked_us:integer? changed_us:integer?"},
