@@ -1075,7 +1075,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Finds the first line of number `from` or above with the text `q`, in either case of its letters, or with `errors` one with a word such as error or Traceback; with `back` the last such line below `from`. If it looked through about 32 MiB without finding one, `next` is the `from` to go on with. */
+        /** Finds the first line of number `from` or above with the text `q`, in either case of its letters, or with `errors` one with a word such as error or Traceback; with `back` the last such line below `from`. If it looked through about 32 MiB without finding one, `next` is the `from` to go on with; of a longer line the rest is left out. */
         get: {
             parameters: {
                 query?: {
@@ -1755,7 +1755,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, with its parameters and the last, least and largest value of each figure. `differ` names the parameters that are not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object are counted in `broken`. `cut`: only the newest lines of the job were read. */
+        /** Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, with its parameters and the last, least and largest value of each figure. `differ` names the parameters that are not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object are counted in `broken`. `cut`: only the newest lines of the job were read. A page ends before 20,000 figures; `next` goes on. */
         get: {
             parameters: {
                 query?: {
@@ -3119,7 +3119,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Repo"];
+                        "application/json": components["schemas"]["RepoItself"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -3241,7 +3241,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Repo"];
+                        "application/json": components["schemas"]["RepoItself"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -8244,6 +8244,24 @@ export interface components {
             url?: string | null;
             warnings: string[];
         };
+        RepoItself: {
+            author: string;
+            branch: string;
+            bytes: number;
+            commit: string;
+            commit_us?: number | null;
+            commit_window_ms: number;
+            created_us: number;
+            description: string;
+            durable: string;
+            files: number;
+            git?: components["schemas"]["RepoGit"] | null;
+            keep: components["schemas"]["Keep"];
+            kind: string;
+            message: string;
+            name: string;
+            project: string;
+        };
         RepoLook: {
             look: number;
         };
@@ -8493,6 +8511,7 @@ export interface components {
             text: string;
         };
         SpecToCheck: {
+            code?: Record<string, never> | null;
             project?: string | null;
             spec: string;
         };
@@ -8836,6 +8855,7 @@ export type Repo = components['schemas']['Repo'];
 export type RepoChange = components['schemas']['RepoChange'];
 export type RepoChanges = components['schemas']['RepoChanges'];
 export type RepoGit = components['schemas']['RepoGit'];
+export type RepoItself = components['schemas']['RepoItself'];
 export type RepoLook = components['schemas']['RepoLook'];
 export type RepoLooks = components['schemas']['RepoLooks'];
 export type Repos = components['schemas']['Repos'];
