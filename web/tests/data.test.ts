@@ -3,7 +3,7 @@ import { countWords, diffSentence, runsSentence } from "../src/core/diffwords";
 import { jsonError } from "../src/core/jsonplace";
 import { diffLines, sideBySide } from "../src/core/linediff";
 import { kindOf } from "../src/core/preview";
-import { firstRow, piece, wholeRows } from "../src/core/rowfeed";
+import { firstRow, lastRows, piece, wholeRows } from "../src/core/rowfeed";
 import { parseTable } from "../src/core/table";
 import { diffTables, keyOf, tableWords } from "../src/core/tablediff";
 import { left, remembered } from "../src/core/upload";
@@ -82,10 +82,11 @@ describe("rows by range", () => {
     expect(piece(bytes("1,2\n3,4"), 0, ",", true).rows).toEqual([["1", "2"], ["3", "4"]]);
     expect(piece(bytes("aaaa,bbbb"), 0, ",", false)).toEqual({ from: 0, to: 9, rows: [["aaaa", "bbbb"]] });
   });
-  it("ends after 2,000 rows", () => {
+  it("ends after 500 rows", () => {
     const one = piece(bytes("1,2\n".repeat(5000)), 0, ",", true);
-    expect([one.rows.length, one.to]).toEqual([2000, 8000]);
+    expect([one.rows.length, one.to]).toEqual([500, 2000]);
   });
+  it("begins the last 500 rows", () => expect([lastRows(bytes("1,2\n".repeat(5000))), lastRows(bytes('a,"b\nc"\n')), lastRows(bytes(""))]).toEqual([18_000, 0, 0]));
   it("finds rows in the middle", () => expect([firstRow(bytes("xx\n1,2\n")), wholeRows(bytes('a\n"b\n'))]).toEqual([3, { rows: 1, bytes: 2 }]));
 });
 

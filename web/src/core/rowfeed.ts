@@ -3,7 +3,7 @@ import { request } from "../api/client";
 import { parseTable } from "./table";
 
 export const PIECE_BYTES = 256 * 1024;
-const PIECE_ROWS = 2000; // most rows of a piece
+export const PIECE_ROWS = 500; // most rows of a piece: all of them are drawn
 
 export interface Piece {
   from: number; // byte of the first row
@@ -34,6 +34,17 @@ export function wholeRows(bytes: Uint8Array): { rows: number; bytes: number } {
   return whole;
 }
 
+// Where the last rows begin, as many as a piece has.
+export function lastRows(bytes: Uint8Array): number {
+  let quoted = false;
+  const begins = [0];
+  for (let i = 0; i < bytes.length - 1; i++) {
+    if (bytes[i] === 0x22) quoted = !quoted;
+    else if (bytes[i] === 0x0a && !quoted) begins.push(i + 1);
+  }
+  return begins[Math.max(0, begins.length - PIECE_ROWS)]!;
+}
+
 // The byte after the first line end: where rows begin in bytes from the middle of a file. A line end within quotes is taken for one, too.
 export function firstRow(bytes: Uint8Array): number {
   return bytes.indexOf(0x0a) + 1;
@@ -49,11 +60,12 @@ export async function readPiece(url: string, bytes: number, from: number, separa
   return piece(await range(url, from, to, signal), from, separator, to === bytes);
 }
 
-// The piece that begins with the first row after a byte: "half way", or the end.
+// The piece that begins with the first row after a byte: "half way"; of the end it has the last rows.
 export async function readPieceNear(url: string, bytes: number, near: number, separator: string, signal: AbortSignal): Promise<Piece> {
   const begin = Math.max(0, Math.min(near, bytes - PIECE_BYTES));
   const to = Math.min(bytes, begin + PIECE_BYTES);
   const read = await range(url, begin, to, signal);
-  const skip = begin === 0 ? 0 : firstRow(read);
+  const first = begin === 0 ? 0 : firstRow(read);
+  const skip = near < bytes ? first : first + lastRows(read.subarray(first));
   return piece(read.subarray(skip), begin + skip, separator, to === bytes);
 }

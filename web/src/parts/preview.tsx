@@ -6,13 +6,12 @@ import { counted, number, size } from "../core/format";
 import { useLoad } from "../core/load";
 import { jsonError } from "../core/jsonplace";
 import { FIRST_BYTES, PICTURE_MAX, firstBytes, kindOf, mediaOf, nothingToShow, pictureType, prettyJson } from "../core/preview";
-import { type Piece, readPiece, readPieceNear } from "../core/rowfeed";
+import { PIECE_ROWS, type Piece, readPiece, readPieceNear } from "../core/rowfeed";
 import { type Column, type Table, describe, parseTable } from "../core/table";
 import { Icon } from "./icons";
 import { Content } from "./page";
 
 const LINES_MAX = 5000;
-const ROWS_SHOWN = 500;
 
 // `mark` is a line that is pointed at, from 1.
 export function TextLines({ of, whole, mark = 0 }: { of: string; whole: boolean; mark?: number }) {
@@ -42,12 +41,11 @@ function TableView({ table, columns, filter, first = 1 }: { table: Table; column
         <thead><tr><td class="n" />{table.columns.map((title, i) => (
           <th key={i} class={columns[i]!.numbers ? "num" : ""} scope="col">{name(title)}<small>{columns[i]!.bins.length > 0 && <Bins bins={columns[i]!.bins} />}{columns[i]!.words}</small></th>
         ))}</tr></thead>
-        <tbody>{rows.slice(0, ROWS_SHOWN).map(({ cells, i }) => (
+        <tbody>{rows.map(({ cells, i }) => (
           <tr key={i}><td class="n">{first === undefined ? "" : i + first}</td>{table.columns.map((_, k) => <td key={k} class={columns[k]!.numbers ? "num" : ""}>{middle(cells[k] ?? "", 120)}</td>)}</tr>
         ))}</tbody>
       </table>
-      {rows.length > ROWS_SHOWN && <p class="small faint pad">The first {number(ROWS_SHOWN)} of {counted(rows.length, "row")}.</p>}
-      {rows.length === 0 && <p class="empty">No row has “{name(filter)}”.</p>}
+      {rows.length === 0 && <p class="empty">No row {table.whole ? "" : "of this part "}has “{name(filter)}”.</p>}
     </div>
   );
 }
@@ -70,7 +68,7 @@ export function Picture({ url, path, bytes, label }: { url: string; path: string
   );
 }
 
-// A table that is larger than its first part: a piece of rows at a time, each read by range.
+// A table of more rows than are drawn at once: a piece of rows at a time, each read by range.
 function LargeTable({ url, bytes, separator, table, start, filter }: { url: string; bytes: number; separator: string; table: Table; start: number; filter: string }) {
   const [at, go] = useState<{ from: number; near?: boolean; row: number | undefined }>({ from: start, row: 1 });
   const [past, setPast] = useState<{ from: number; row: number | undefined }[]>([]);
@@ -162,7 +160,7 @@ export function Preview({ url, path, bytes, view, setView, tell }: { url: string
           </div>
           {wrong && <p class="note" role="status"><Icon of="part" class="state part" /> This is no valid JSON: line {wrong.line}, column {wrong.column}: {wrong.what}.</p>}
           {kind === "json" && !whole && <p class="note">Only its first {size(FIRST_BYTES)} are shown, as text.</p>}
-          {raw ? <TextLines of={text} whole={whole} mark={wrong?.line ?? 0} /> : table && !whole ? <LargeTable url={url} bytes={bytes} separator={separator} table={table} start={headBytes(loaded.data!)} filter={filter} /> : table ? <TableView table={table} columns={table.columns.map((_, i) => describe(table.rows, i))} filter={filter} /> : <TextLines of={pretty ?? text} whole={whole} />}
+          {raw ? <TextLines of={text} whole={whole} mark={wrong?.line ?? 0} /> : table && (!table.whole || table.rows.length > PIECE_ROWS) ? <LargeTable url={url} bytes={bytes} separator={separator} table={table} start={headBytes(loaded.data!)} filter={filter} /> : table ? <TableView table={table} columns={table.columns.map((_, i) => describe(table.rows, i))} filter={filter} /> : <TextLines of={pretty ?? text} whole={whole} />}
         </>
       );
     }}</Content>
