@@ -54,6 +54,7 @@ function TableView({ table, columns, filter, first = 1 }: { table: Table; column
 export function Picture({ url, path, bytes, label }: { url: string; path: string; bytes: number; label: string }) {
   const [failed, setFailed] = useState("");
   const loaded = useLoad(`picture ${url}`, async (signal) => {
+    if (bytes > PICTURE_MAX) return null;
     const response = await request(url, { signal });
     return URL.createObjectURL(new Blob([await response.arrayBuffer()], { type: pictureType(path)! }));
   });
@@ -61,7 +62,7 @@ export function Picture({ url, path, bytes, label }: { url: string; path: string
   if (bytes > PICTURE_MAX) return <p class="panel empty">{size(bytes)}: too large to show</p>;
   if (failed) return <p class="panel empty">{failed}</p>;
   return (
-    <Content of={loaded} rows={4}>{(source) => (
+    <Content of={loaded} rows={4}>{(source) => source && (
       <div class="panel paper"><img src={source} alt={label} onError={() => setFailed("This is not a picture that the browser can read.")}
         onLoad={(event) => { const { naturalWidth, naturalHeight } = event.currentTarget; if (naturalWidth * naturalHeight > 40e6) setFailed(`${number(naturalWidth)} × ${number(naturalHeight)}: too large to show`); }} /></div>
     )}</Content>
