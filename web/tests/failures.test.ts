@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { beforeOf, commonOf, endOf, lineThatMatters, pathOfDatum } from "../src/core/failures";
+import type { Job } from "../src/api/schema";
+import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../src/core/failures";
 
 describe("the line that matters", () => {
   it.each([
@@ -23,4 +24,12 @@ describe("how an attempt ended", () => {
   const attempt = { state: "failed", exit_code: 1, signal: 0, oom: false, timed_out: false, reason: "" };
   it.each([[{ ...attempt }, "exit code 1"], [{ ...attempt, signal: 9 }, "ended by signal 9"], [{ ...attempt, reason: "killed: used 4.0 GiB of memory limit 4Gi", oom: true }, "killed: used 4.0 GiB of memory limit 4Gi"], [{ ...attempt, state: "success", exit_code: 0 }, "done"]])(
     "%j", (given, words) => expect(endOf(given)).toBe(words));
+});
+
+describe("the headline of a job", () => {
+  const job = (state: string, total: number, done: number, failed: number) => ({ stage: "decode", state, reason: "", datums: { total, done, failed, reused: total - done - failed } }) as Job;
+  it.each([
+    ["success", 1, 0, 1, "1 of 1 datum failed in decode; none succeeded."], ["failure", 15, 11, 4, "4 of 15 datums failed in decode; the other 11 were kept."], ["failure", 0, 0, 0, "decode failed."],
+    ["success", 0, 0, 0, "decode had nothing to do."], ["success", 3, 0, 0, "Nothing failed here: decode reused all 3 datums."], ["running", 3, 1, 0, "decode is at 3 of 3 datums."],
+  ])("%s, %i datums, %i ran, %i failed: %s", (state, total, done, failed, text) => expect(headlineOf(job(state, total, done, failed))).toBe(text));
 });

@@ -1,7 +1,9 @@
 // Failures in words.
-import type { FailureGroup } from "../api/schema";
-import { middle } from "./foreign";
-import { number, size } from "./format";
+import type { FailureGroup, Job } from "../api/schema";
+import { middle, name } from "./foreign";
+import { counted, number, size } from "./format";
+import { waitReason } from "./runs";
+import { isOver, isWaiting } from "./states";
 
 // The line of a log that says what went wrong: the last line with an error's name, else the last one.
 export function lineThatMatters(tail: string): { line: string; at: number } {
@@ -41,4 +43,22 @@ export function endOf(attempt: { state: string; exit_code: number; signal: numbe
   if (attempt.state === "success") return "done";
   if (attempt.state === "lost") return attempt.reason || "lost with its worker";
   return attempt.reason || (attempt.signal ? `ended by signal ${attempt.signal}` : `exit code ${attempt.exit_code}`);
+}
+
+// What became of a job, or where it stands.
+export function headlineOf(job: Job): string {
+  const { total, failed, done, reused } = job.datums;
+  const stage = name(job.stage);
+  if (failed > 0) {
+    const rest = done + reused;
+    const kept = rest === 0 ? "none succeeded" : `the other ${number(rest)} ${rest === 1 ? "was" : "were"} kept`;
+    return `${number(failed)} of ${counted(total, "datum")} failed in ${stage}; ${kept}.`;
+  }
+  if (job.state === "failure") return `${stage} failed.`;
+  if (job.state === "unrunnable") return `${stage} did not run.`;
+  if (job.state === "killed") return `${stage} was stopped.`;
+  if (isWaiting(job)) return `${stage} waits ${waitReason(job)}.`;
+  if (!isOver(job.state)) return `${stage} is at ${number(done + reused + failed)} of ${counted(total, "datum")}.`;
+  if (total === 0) return `${stage} had nothing to do.`;
+  return done === 0 ? `Nothing failed here: ${stage} reused all ${counted(total, "datum")}.` : `Nothing failed here: ${stage} ran ${counted(done, "datum")}${reused ? ` and reused ${number(reused)}` : ""}.`;
 }

@@ -2,13 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { fileAddress, get, post } from "../api/client";
 import type { Attempt, FailureGroup, Failures, Job } from "../api/schema";
-import { beforeOf, commonOf, endOf, lineThatMatters, pathOfDatum } from "../core/failures";
+import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../core/failures";
 import { logLine, logText, middle, name } from "../core/foreign";
 import { counted, duration, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
 import { pageKeys } from "../core/keys";
 import { useLoad } from "../core/load";
-import { inputsOf, retryOf, waitReason } from "../core/runs";
+import { inputsOf, retryOf } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState } from "../core/states";
 import { DatumBar } from "../parts/bar";
@@ -38,22 +38,6 @@ async function load(project: string, stage: string, run: string, signal: AbortSi
     job.datums.failed > 0 ? [] : list("success", LISTED), list("lost", LISTED),
   ]);
   return { job, failures, others: [...lost, ...done] };
-}
-
-function headline(job: Job): string {
-  const { total, failed, done, reused } = job.datums;
-  const stage = name(job.stage);
-  if (failed > 0 && total > 1) {
-    const rest = done + reused;
-    const kept = rest === 0 ? "none succeeded" : `the other ${number(rest)} ${rest === 1 ? "was" : "were"} kept`;
-    return `${number(failed)} of ${counted(total, "datum")} failed in ${stage}; ${kept}.`;
-  }
-  if (job.state === "failure") return `${stage} failed.`;
-  if (job.state === "unrunnable") return `${stage} did not run.`;
-  if (job.state === "killed") return `${stage} was stopped.`;
-  if (isWaiting(job)) return `${stage} waits ${waitReason(job)}.`;
-  if (!isOver(job.state)) return `${stage} is at ${number(done + reused + failed)} of ${counted(total, "datum")}.`;
-  return done === 0 ? `Nothing failed here: ${stage} reused all ${counted(total, "datum")}.` : `Nothing failed here: ${stage} ran ${counted(done, "datum")}${reused ? ` and reused ${number(reused)}` : ""}.`;
 }
 
 function Ways({ failures, chosen }: { failures: Failures; chosen: FailureGroup }) {
@@ -271,7 +255,7 @@ export function JobPage({ project, stage, run, query }: { project: string; stage
   return (
     <>
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <span>{name(job.pipeline)}</span>, <Id of={job.run} place={{ page: "run", run: job.run }} />, <span>{name(job.stage)}</span>]}</Crumbs>
-      <Head title={headline(job)} acts={<Actions job={job} />}
+      <Head title={headlineOf(job)} acts={<Actions job={job} />}
         lead={[
           <StateWord of={jobState(job)} />,
           job.reason && !isWaiting(job) && job.state !== "success" ? name(job.reason) : null,
