@@ -60,13 +60,23 @@ export function CheckPage() {
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  const check = async () => {
-    setBusy(true);
+  const forget = () => {
+    say(null);
     setError(null);
+  };
+  // an answer that comes when the text has changed is about another text
+  const check = async () => {
+    if (busy) return;
+    const spec = field.current?.value ?? "";
+    const still = () => field.current?.value === spec;
+    setBusy(true);
     try {
-      say(await post("/api/v1/check", undefined, { spec: field.current?.value ?? "" }));
+      const answer = await post("/api/v1/check", undefined, { spec });
+      forget();
+      if (still()) say(answer);
     } catch (failed) {
-      setError(failed instanceof Error ? failed : new Error(String(failed)));
+      forget();
+      if (still()) setError(failed instanceof Error ? failed : new Error(String(failed)));
     }
     setBusy(false);
   };
@@ -84,7 +94,7 @@ export function CheckPage() {
       <Head title={headlineOf(said)} lead={["nothing is stored"]} />
       {!may("writer", "") && <p class="muted">You may check specs of projects in which you may define pipelines.</p>}
       <p><label for="spec-text">Spec, as JSON</label></p>
-      <textarea id="spec-text" ref={field} class="spec" rows={18} spellcheck={false} autocomplete="off" wrap="off"
+      <textarea id="spec-text" ref={field} class="spec" rows={18} spellcheck={false} autocomplete="off" wrap="off" onInput={forget}
         onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); void check(); } }} />
       <p class="acts"><button type="button" class="btn main" disabled={busy} onClick={() => void check()}>Check <kbd aria-hidden="true">Ctrl Enter</kbd></button></p>
       <div role="status" class="visually-hidden">{said ? headlineOf(said) : ""}</div>
