@@ -31,6 +31,8 @@ describe("previews", () => {
   });
   it("writes JSON over lines, and says when it is none", () => {
     expect(prettyJson('{"a":[1]}')).toBe('{\n  "a": [\n    1\n  ]\n}');
+    expect(prettyJson('[{},[],{"b:,":"\\"}"}]')).toBe('[\n  {},\n  [],\n  {\n    "b:,": "\\"}"\n  }\n]');
+    expect(prettyJson("[12345678901234567890, 1.0, 1e400]")).toBe("[\n  12345678901234567890,\n  1.0,\n  1e400\n]");
     expect(prettyJson("{broken")).toBeNull();
     expect(prettyJson("[".repeat(100) + "]".repeat(100))).toBeNull();
   });

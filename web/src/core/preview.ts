@@ -1,6 +1,7 @@
 // What kind of preview a file gets, by its name and its first bytes; and the reading of them.
 import { request } from "../api/client";
 import { size } from "./format";
+import { jsonError } from "./jsonplace";
 
 export type Kind = "table" | "json" | "text" | "picture" | "audio" | "video" | "none";
 
@@ -58,17 +59,24 @@ export async function firstBytes(url: string, bytes: number, signal: AbortSignal
   return new Uint8Array(await response.arrayBuffer());
 }
 
-// JSON written over lines; null if it is none. Deeper than 64 levels is not looked at.
+const TOKENS = /"(?:[^"\\]+|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g; // of a text that is JSON
+const DEPTH_MAX = 64;
+
+// JSON written over lines, with its numbers and texts as they are written; null if it is none, or nested too deeply.
 export function prettyJson(text: string): string | null {
+  if (jsonError(text)) return null;
+  let out = "";
   let depth = 0;
-  for (const c of text) {
-    if (c === "{" || c === "[") depth++;
-    else if (c === "}" || c === "]") depth--;
-    if (depth > 64) return null;
+  let opened = false; // nothing has come after { or [
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const [token] of text.matchAll(TOKENS)) {
+    const closes = token === "}" || token === "]";
+    if (closes) depth--;
+    if (opened !== closes) out += line();
+    opened = token === "{" || token === "[";
+    if (opened && ++depth > DEPTH_MAX) return null;
+    out += token === ":" ? ": " : token;
+    if (token === ",") out += line();
   }
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return null;
-  }
+  return out;
 }
