@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { countWords, diffSentence, runsSentence } from "../src/core/diffwords";
 import { jsonError } from "../src/core/jsonplace";
 import { diffLines, sideBySide } from "../src/core/linediff";
@@ -6,7 +6,7 @@ import { kindOf } from "../src/core/preview";
 import { firstRow, lastRows, piece, wholeRows } from "../src/core/rowfeed";
 import { parseTable } from "../src/core/table";
 import { diffTables, keyOf, tableWords } from "../src/core/tablediff";
-import { left, remembered } from "../src/core/upload";
+import { Upload, dropBegun, left, remembered } from "../src/core/upload";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const table = (text: string) => parseTable(text, ",", true)!;
@@ -99,5 +99,54 @@ describe("an upload that goes on", () => {
   it("leaves out what was put and has not changed since", () => {
     const put = remembered([file("a", 1, 10), file("b", 2, 10), file("c", 3, 10)]);
     expect(left([file("a", 1, 10), file("b", 2, 11), file("c", 4, 10), file("d", 1, 1)], put).map((one) => one.path)).toEqual(["b", "c", "d"]);
+  });
+
+  const target = { project: "p", repo: "r", branch: "master", folder: "", message: "" };
+  const files = ["a", "b", "c", "d", "e", "f"].map((path) => file(path, 1, 1));
+  const kept = new Map<string, string>();
+  const sent: string[] = [];
+  // answers every request after the others that wait; a file fails that `fails` names
+  const daemon = (fails: string[]) => {
+    kept.clear();
+    sent.length = 0;
+    vi.stubGlobal("localStorage", { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => kept.set(key, value), removeItem: (key: string) => kept.delete(key) });
+    vi.stubGlobal("fetch", async (url: string | URL, init: RequestInit = {}) => {
+      const path = String(url);
+      sent.push(`${init.method} ${path.split("/").pop()}`);
+      for (let i = 0; i < (path.endsWith("/a") ? 1 : 9); i++) await Promise.resolve();
+      if (init.signal?.aborted) throw new DOMException("aborted", "AbortError");
+      return fails.some((one) => path.endsWith(`/files/${one}`)) ? new Response("{}", { status: 500 }) : Response.json({ id: "c" });
+    });
+  };
+  afterEach(() => vi.unstubAllGlobals());
+  it("tells of a failure when nothing is on its way, and then sends each file that is left once", async () => {
+    const fails = ["a"];
+    daemon(fails);
+    const upload = new Upload(target, files, () => {});
+    await expect(upload.send()).rejects.toThrow();
+    const before = sent.length;
+    for (let i = 0; i < 99; i++) await Promise.resolve();
+    expect([sent.length, upload.done]).toEqual([before, 3]);
+    fails.pop();
+    await upload.send();
+    expect(sent.slice(before)).toEqual(["PUT a", "PUT e", "PUT f", "POST finish"]);
+    expect([upload.done, upload.doneBytes, kept.size]).toEqual([6, 6, 0]);
+  });
+  it("stops when its page is left, and keeps what it was", async () => {
+    daemon([]);
+    const upload = new Upload(target, files, () => upload.halt());
+    await expect(upload.send()).rejects.toThrow();
+    expect([sent.includes("POST finish"), kept.size]).toEqual([false, 1]);
+  });
+  it("is not brought back by a file that comes late", async () => {
+    daemon([]);
+    const upload = new Upload(target, files, () => void upload.drop());
+    await expect(upload.send()).rejects.toThrow();
+    expect(kept.size).toBe(0);
+  });
+  it("throws away only what is kept as begun", async () => {
+    daemon([]);
+    await dropBegun({ target, commit: "c", put: {} });
+    expect(sent).toEqual([]);
   });
 });

@@ -36,6 +36,10 @@ export function left(files: Picked[], put: Record<string, string>): Picked[] {
   return files.filter((one) => put[one.path] !== markOf(one.file));
 }
 
+export function bytesOf(files: Picked[]): number {
+  return files.reduce((sum, one) => sum + one.file.size, 0);
+}
+
 // The push into this repo that was not finished, if the browser keeps one.
 export function begunPush(project: string, repo: string): Begun | null {
   try {
@@ -58,20 +62,26 @@ export class Upload {
   done = 0;
   doneBytes = 0;
   commit = "";
-  private left: Picked[];
+  halted = false; // the page was left, or the push was thrown away: nothing more is sent
+  readonly bytes: number;
+  private readonly left: Set<Picked>;
   private put_: Picked[] = [];
   private savedAt = 0;
+  private dropped = false;
+  private readonly stop = new AbortController();
 
   constructor(readonly target: Target, readonly files: Picked[], private readonly changed: () => void, private readonly begun: Begun | null = null) {
-    this.left = begun ? left(files, begun.put) : [...files];
+    const todo = begun ? left(files, begun.put) : files;
+    this.left = new Set(todo);
     this.commit = begun?.commit ?? "";
-    this.done = files.length - this.left.length;
-    this.doneBytes = this.bytes - this.left.reduce((sum, one) => sum + one.file.size, 0);
+    this.bytes = bytesOf(files);
+    this.done = files.length - todo.length;
+    this.doneBytes = this.bytes - bytesOf(todo);
   }
 
   // Writes down what was put; at most once a second, for the list may be long.
   private save(now = false): void {
-    if (!now && performance.now() - this.savedAt < 1000) return;
+    if (this.dropped || (!now && performance.now() - this.savedAt < 1000)) return;
     this.savedAt = performance.now();
     const begun: Begun = { target: this.target, commit: this.commit, put: { ...this.begun?.put, ...remembered(this.put_) } };
     try {
@@ -81,16 +91,12 @@ export class Upload {
     }
   }
 
-  get bytes(): number {
-    return this.files.reduce((sum, one) => sum + one.file.size, 0);
-  }
-
   private async put(one: Picked): Promise<void> {
     const { project, repo, folder } = this.target;
     const path = [folder, one.path].filter(Boolean).join("/");
     const url = address("/api/v1/repos/{project}/{repo}/open/{commit}/files/{path}", { project, repo, commit: this.commit, path });
-    await request(url, { method: "PUT", headers: { "Content-Type": "application/octet-stream" }, body: one.file });
-    this.left = this.left.filter((other) => other !== one);
+    await request(url, { method: "PUT", headers: { "Content-Type": "application/octet-stream" }, body: one.file, signal: this.stop.signal });
+    this.left.delete(one);
     this.put_.push(one);
     this.save();
     this.done++;
@@ -98,7 +104,8 @@ export class Upload {
     this.changed();
   }
 
-  // Sends what is left, and finishes the commit; called again after a failure. Returns the commit's id.
+  // Sends what is left, and finishes the commit; called again after a failure. Returns the commit's id. After a failure no further file
+  // is begun, and it is told when nothing is on its way any more.
   async send(): Promise<string> {
     const { project, repo, branch, message } = this.target;
     if (!this.commit) {
@@ -106,24 +113,44 @@ export class Upload {
       this.commit = open.id;
     }
     this.save(true);
-    const queue = [...this.left];
+    const queue = [...this.left].values(); // of all workers
+    const failures: unknown[] = [];
     const work = async () => {
-      for (let one = queue.shift(); one; one = queue.shift()) await this.put(one);
+      for (const one of queue) {
+        if (failures.length > 0) return;
+        await this.put(one).catch((error: unknown) => failures.push(error));
+      }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, work)).finally(() => this.save(true));
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    this.save(true);
+    if (failures.length > 0) throw failures[0];
     await post("/api/v1/repos/{project}/{repo}/open/{commit}/finish", { project, repo, commit: this.commit }, { message });
     forgetPush(project, repo);
     return this.commit;
   }
 
+  // Sends no more; the push can be gone on with.
+  halt(): void {
+    this.halted = true;
+    this.stop.abort();
+  }
+
   // Throws away what was put.
   async drop(): Promise<void> {
     const { project, repo } = this.target;
+    this.dropped = true;
+    this.halt();
     forgetPush(project, repo);
     if (!this.commit) return;
     await request(address("/api/v1/repos/{project}/{repo}/commits/{ref}", { project, repo, ref: this.commit }), { method: "DELETE" });
     this.commit = "";
   }
+}
+
+// Throws away what was put into an interrupted push, unless it has been finished or thrown away elsewhere.
+export async function dropBegun(begun: Begun): Promise<void> {
+  if (begunPush(begun.target.project, begun.target.repo)?.commit !== begun.commit) return;
+  await new Upload(begun.target, [], () => {}, begun).drop().catch(() => {});
 }
 
 // What was dropped, folders with all that is in them.

@@ -1,12 +1,12 @@
 // Pushing files from the browser: a button, and an area to drop files and folders on; both ask before anything is sent.
 import type { ComponentChildren } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Repo } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, size } from "../core/format";
 import { go } from "../core/going";
 import { pathOf } from "../core/places";
-import { type Begun, type Picked, type Target, Upload, begunPush, filesDropped, filesPicked, left } from "../core/upload";
+import { type Picked, type Target, Upload, begunPush, bytesOf, dropBegun, filesDropped, filesPicked, left } from "../core/upload";
 import { Bar } from "./bar";
 import { Dialog } from "./dialog";
 import { Icon } from "./icons";
@@ -15,27 +15,34 @@ import { Command } from "./words";
 
 type Where = Pick<Repo, "project" | "name"> & { branch?: string };
 
-// `begun` is a push that was interrupted: it keeps its folder, message and commit.
-function PushDialog({ repos, folder, files, begun = null, close }: { repos: Where[]; folder: string; files: Picked[]; begun?: Begun | null; close: () => void }) {
+// A push into the repo that was interrupted goes on: it keeps its folder, message and commit.
+function PushDialog({ repos, folder, files, close }: { repos: Where[]; folder: string; files: Picked[]; close: () => void }) {
   const [at, setAt] = useState(0);
-  const [into, setInto] = useState(begun?.target.folder ?? folder);
-  const [message, setMessage] = useState(begun?.target.message ?? "");
+  const repo = repos[at]!;
+  const [begun, setBegun] = useState(() => begunPush(repo.project, repo.name));
+  const [into, setInto] = useState(folder);
+  const [message, setMessage] = useState("");
   const [picked, setPicked] = useState(files);
   const [error, setError] = useState<Error | null>(null);
   const [, redraw] = useState(0);
   const upload = useRef<Upload | null>(null);
   const [busy, setBusy] = useState(false);
-  const repo = repos[at]!;
-  const bytes = picked.reduce((sum, one) => sum + one.file.size, 0);
+  const bytes = bytesOf(picked);
+  useEffect(() => () => upload.current?.halt(), []);
+  const choose = (next: number) => {
+    setAt(next);
+    setBegun(begunPush(repos[next]!.project, repos[next]!.name));
+  };
   const send = async () => {
     const target: Target = { project: repo.project, repo: repo.name, branch: repo.branch || "master", folder: into.replace(/^\/+|\/+$/g, ""), message };
-    upload.current ??= new Upload(begun?.target ?? target, picked, () => redraw((n) => n + 1), begun);
+    const mine = (upload.current ??= new Upload(begun?.target ?? target, picked, () => redraw((n) => n + 1), begun));
     setBusy(true);
     setError(null);
     try {
-      const commit = await upload.current.send();
+      const commit = await mine.send();
+      if (mine.halted) return;
       close();
-      go(pathOf({ page: "files", project: repo.project, repo: repo.name, ref: commit, path: target.folder }));
+      go(pathOf({ page: "files", project: repo.project, repo: repo.name, ref: commit, path: mine.target.folder }));
     } catch (failed) {
       setError(failed instanceof Error ? failed : new Error(String(failed)));
       setBusy(false);
@@ -46,14 +53,19 @@ function PushDialog({ repos, folder, files, begun = null, close }: { repos: Wher
     close();
   };
   const sending = upload.current;
+  const todo = begun && !sending ? left(picked, begun.put).length : 0;
   return (
     <Dialog title={`Push files to ${name(repo.name)}`} close={busy ? () => {} : leave} wide>
-      {begun && !sending && <p class="note">A push of {counted(Object.keys(begun.put).length, "file")} was interrupted. Of the files below, {counted(left(picked, begun.put).length, "file")} {left(picked, begun.put).length === 1 ? "is" : "are"} missing or changed: only those are sent.</p>}
+      {begun && !sending && (
+        <div class="note">
+          <p>A push of {counted(Object.keys(begun.put).length, "file")} was interrupted. Of the files below, {counted(todo, "file")} {todo === 1 ? "is" : "are"} missing or changed: only those are sent.</p>
+          <p class="acts"><button type="button" class="btn small" onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</button></p>
+        </div>)}
       {!sending && (
         <>
-          {!begun && repos.length > 1 && <label class="field">Repo<select value={at} onChange={(event) => setAt(Number(event.currentTarget.value))}>{repos.map((one, i) => <option key={i} value={i}>{one.project}/{one.name}</option>)}</select></label>}
-          <label class="field">Folder<input value={into} disabled={begun !== null} placeholder="/" onInput={(event) => setInto(event.currentTarget.value)} /></label>
-          <label class="field">Message<input value={message} disabled={begun !== null} onInput={(event) => setMessage(event.currentTarget.value)} /></label>
+          {repos.length > 1 && <label class="field">Repo<select value={at} onChange={(event) => choose(Number(event.currentTarget.value))}>{repos.map((one, i) => <option key={i} value={i}>{one.project}/{one.name}</option>)}</select></label>}
+          <label class="field">Folder<input value={begun?.target.folder ?? into} disabled={begun !== null} placeholder="/" onInput={(event) => setInto(event.currentTarget.value)} /></label>
+          <label class="field">Message<input value={begun?.target.message ?? message} disabled={begun !== null} onInput={(event) => setMessage(event.currentTarget.value)} /></label>
           <p class="acts">
             <label class="btn small">Choose files<input class="visually-hidden" type="file" multiple onChange={(event) => event.currentTarget.files && setPicked([...picked, ...filesPicked(event.currentTarget.files)])} /></label>
             <label class="btn small">Choose a folder<input class="visually-hidden" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files && setPicked([...picked, ...filesPicked(event.currentTarget.files)])} /></label>
@@ -83,11 +95,6 @@ export function UploadButton({ repos, folder = "", children = "Push files…" }:
   );
 }
 
-// Throws away what was put into an interrupted push.
-async function dropBegun(begun: Begun): Promise<void> {
-  await new Upload(begun.target, [], () => {}, begun).drop().catch(() => {});
-}
-
 export function DropArea({ repo, folder }: { repo: Where; folder: string }) {
   const [files, setFiles] = useState<Picked[] | null>(null);
   const [begun, setBegun] = useState(() => begunPush(repo.project, repo.name));
@@ -111,7 +118,7 @@ export function DropArea({ repo, folder }: { repo: Where; folder: string }) {
             <button type="button" class="btn small" onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</button>
           </p>
         </div>)}
-      {files && <PushDialog repos={[repo]} folder={folder} files={files} begun={begun} close={() => { setFiles(null); setBegun(begunPush(repo.project, repo.name)); }} />}
+      {files && <PushDialog repos={[repo]} folder={folder} files={files} close={() => { setFiles(null); setBegun(begunPush(repo.project, repo.name)); }} />}
     </>
   );
 }
