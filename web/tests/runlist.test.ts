@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Run } from "../src/api/schema";
 import { gpuSentence, laneWords, viewAfter } from "../src/core/lanes";
-import { askedOf, changeOf, datumsOf, leftOf, pushWords, rowState, setOff, wantedOf, withProgress } from "../src/core/runfacts";
+import { askedOf, changeOf, datumsOf, leftOf, pushWords, rowState, runsHeadline, setOff, wantedOf, withProgress } from "../src/core/runfacts";
 import { FRESH_MAX, KEPT, RunList } from "../src/core/runlist";
 
 const run = (n: number, more: object = {}): Run => ({ id: n.toString(16).padStart(32, "0"), state: "success", reason: "", message: "", cause: "push", created_us: n, ...more }) as Run;
@@ -40,7 +40,32 @@ describe("a list of runs", () => {
   it("does not grow by what waits", () => {
     const list = long(1);
     list.take(Array.from({ length: 500 }, (_, i) => run(1_000_001 + i)));
-    expect(list.waiting).toBe(FRESH_MAX);
+    expect([list.waiting, list.gap]).toEqual([FRESH_MAX, true]);
+  });
+  it("catches up without moving a row, and shows no run twice", () => {
+    const list = long(2);
+    list.take([run(1_000_001)]);
+    list.catchUp([run(1_000_003), run(1_000_002), ...page(1_000_001, 198)], "k");
+    expect([list.length, list.waiting, list.gap, list.slice(0, 1)[0]!.created_us]).toEqual([400, 3, false, 1_000_000]);
+    list.showFresh();
+    const shown = list.slice(0, list.length).map((one) => one!.id);
+    expect([shown.length, new Set(shown).size]).toEqual([403, 403]);
+  });
+  it("knows that runs are missing when none of the newest is known", () => {
+    const list = long(1);
+    list.catchUp(page(2_000_000), "k");
+    expect([list.gap, list.length]).toEqual([true, 200]);
+  });
+  it("forgets what waits when it comes with a page", () => {
+    const list = new RunList();
+    list.take([run(7)]);
+    list.put("", page(7, 3), undefined);
+    expect([list.length, list.waiting]).toEqual([3, 0]);
+  });
+  it("says which runs may have changed", () => {
+    const list = long(1);
+    list.take([run(1_000_000, { state: "running" }), run(1_000_001, { state: "created" })]);
+    expect(list.going()).toEqual([run(1_000_000).id, run(1_000_001).id]);
   });
 });
 
@@ -73,6 +98,14 @@ describe("progress", () => {
   const going = run(7, { state: "running", jobs: [{ project: "p", stage: "a", state: "running", datums: { total: 10, done: 2, reused: 0, failed: 0, workers: 1 } }] });
   const event = (done: number, more: object = {}) => ({ run: going.id, project: "p", stage: "a", datums: { total: 10, done, reused: 0, failed: 0 }, ...more });
   it.each([[event(5), 5], [event(1), 2], [event(5, { run: "other" }), 2], [event(5, { stage: "b" }), 2], [{}, 2]])("%j", (told, done) => expect(withProgress(going, told).jobs![0]!.datums).toMatchObject({ done, workers: 1 }));
+});
+
+describe("the headline of a list", () => {
+  const runs = [run(9, { state: "running" }), ...Array.from({ length: 50 }, (_, i) => run(i, { state: i % 2 ? "success" : "failure" }))];
+  it.each([
+    [runs, 51, false, true, "One run is under way; 20 of the last 40 failed."], [runs.slice(1, 2), 1, false, false, "Nothing runs; 1 of the last 1 failed."], [runs.slice(0, 1), 1, false, false, "One run is under way."],
+    [runs, 200, true, true, "200 runs so far like that."], [runs, 51, true, false, "51 runs like that."], [[], 0, true, false, "No run is like that."], [[], 0, true, true, "No run like that so far."], [[], 0, false, false, "Nothing has run yet."],
+  ])("of %# says", (list, length, filtered, more, text) => expect(runsHeadline(list, length, filtered, more)).toBe(text));
 });
 
 describe("filters", () => {

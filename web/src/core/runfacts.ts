@@ -1,7 +1,7 @@
 // What a row of the list of runs says, from the facts that the daemon gives with it.
 import type { Run } from "../api/schema";
 import { name } from "./foreign";
-import { counted, duration, number, size } from "./format";
+import { counted, duration, number, size, spelled } from "./format";
 import { type Change, causeOf, changeWords } from "./runs";
 import { type State, isOver, jobState, stateOf } from "./states";
 
@@ -70,6 +70,17 @@ export function withProgress(run: Run, event: Record<string, unknown>): Run {
   const jobs = (run.jobs ?? []).map((job) =>
     job.stage === event["stage"] && job.project === event["project"] && !isOver(job.state) && ended(told) >= ended(job.datums) ? { ...job, datums: { ...job.datums, ...told } } : job);
   return { ...run, jobs };
+}
+
+// The headline of a list of runs: of all, from the newest; of those that a filter lets through, only how many they are.
+export function runsHeadline(runs: Run[], length: number, filtered: boolean, more: boolean): string {
+  if (length === 0) return more ? "No run like that so far." : filtered ? "No run is like that." : "Nothing has run yet.";
+  if (filtered) return `${counted(length, "run")} ${more ? "so far " : ""}like that.`;
+  const running = runs.filter((run) => !isOver(run.state)).length;
+  const ended = runs.filter((run) => isOver(run.state)).slice(0, 40);
+  const failed = ended.filter((run) => run.state === "failure").length;
+  const first = running === 0 ? "Nothing runs" : `${spelled(running)} ${running === 1 ? "run is" : "runs are"} under way`;
+  return ended.length === 0 ? `${first}.` : `${first}; ${failed === 0 ? "none" : failed} of the last ${ended.length} failed.`;
 }
 
 // ---- filters

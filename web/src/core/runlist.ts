@@ -1,5 +1,6 @@
 // A long list of runs of which only the pages near the view are kept: the others are loaded again when they are scrolled to.
 import type { Run } from "../api/schema";
+import { isOver } from "./states";
 
 export const KEPT = 12; // pages that are kept beside the first one
 export const FRESH_MAX = 200; // runs that wait behind "12 new"; more are only said to be more
@@ -17,11 +18,13 @@ export class RunList {
   private clock = 0;
   next: string | undefined = ""; // where the next page begins; undefined: there is none
   length = 0;
+  gap = false; // more came than waits: there are runs between what waits and the first page, so the list has to begin anew
 
   // Adds the next page, or puts one back that was let go.
   put(after: string, runs: Run[], next: string | undefined): void {
     const page = this.pages.find((one) => one.after === after);
     this.clock += 1;
+    for (const run of runs) this.fresh.delete(run.id);
     if (page) {
       this.length += runs.length - page.count;
       Object.assign(page, { runs, count: runs.length, used: this.clock });
@@ -79,7 +82,21 @@ export class RunList {
       if (page) page.runs = page.runs!.map((other) => (other.id === run.id ? run : other));
       else if (this.fresh.has(run.id) || this.isNew(run)) this.fresh.set(run.id, run);
     }
-    while (this.fresh.size > FRESH_MAX) this.fresh.delete(this.fresh.keys().next().value!);
+    while (this.fresh.size > FRESH_MAX) {
+      this.fresh.delete(this.fresh.keys().next().value!);
+      this.gap = true;
+    }
+  }
+
+  // The newest runs after something may have been missed, and where those after them begin: what is new waits, and no row moves.
+  catchUp(runs: Run[], next: string | undefined): void {
+    if (next && runs.length > 0 && !runs.some((run) => this.has(run.id) || this.fresh.has(run.id))) this.gap = true;
+    this.take(runs);
+  }
+
+  // The runs that may have changed meanwhile.
+  going(): string[] {
+    return [...this.pages.flatMap((page) => page.runs ?? []), ...this.fresh.values()].filter((run) => !isOver(run.state)).map((run) => run.id);
   }
 
   private isNew(run: Run): boolean {
@@ -95,13 +112,9 @@ export class RunList {
   showFresh(): void {
     const runs = [...this.fresh.values()].sort((a, b) => b.created_us - a.created_us);
     const first = this.pages[0];
-    if (first?.runs) {
-      first.runs = [...runs, ...first.runs];
-      first.count = first.runs.length;
-    } else {
-      this.pages.unshift({ after: "", runs, count: runs.length, used: ++this.clock });
-      this.next = undefined;
-    }
+    if (!first?.runs) return;
+    first.runs = [...runs, ...first.runs];
+    first.count = first.runs.length;
     this.length += runs.length;
     this.fresh.clear();
   }

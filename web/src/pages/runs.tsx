@@ -4,13 +4,12 @@ import { get } from "../api/client";
 import { listen } from "../api/events";
 import type { Pipeline, Run } from "../api/schema";
 import { name } from "../core/foreign";
-import { counted, spelled } from "../core/format";
+import { counted } from "../core/format";
 import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { now } from "../core/now";
-import { FILTERS, type Wanted, askedOf, datumsOf, leftOf, pushWords, rowState, setOff, stageCount, stagesOf, wantedOf } from "../core/runfacts";
+import { FILTERS, type Wanted, askedOf, datumsOf, leftOf, pushWords, rowState, runsHeadline, setOff, stageCount, stagesOf, wantedOf } from "../core/runfacts";
 import { FRESH_MAX, RunList } from "../core/runlist";
-import { isOver } from "../core/states";
 import { Icon, StateWord } from "../parts/icons";
 import { ErrorNote, Head, Skeleton } from "../parts/page";
 import { Rows } from "../parts/rows";
@@ -22,6 +21,7 @@ const TOGETHER_MS = 300; // what changes within that time is asked for at once
 interface Listed {
   list: RunList;
   error: Error | undefined;
+  retry: () => void;
   loading: boolean;
   more: (() => void) | undefined;
   seen: (from: number, to: number) => void;
@@ -31,23 +31,27 @@ interface Listed {
 // The list of runs for a filter, kept up to date by events: a row that changes is asked for alone.
 function useRuns(key: string, asked: ReturnType<typeof askedOf>): Listed {
   const [, draw] = useReducer((n: number) => n + 1, 0);
-  const kept = useRef<{ key: string; list: RunList; busy: Set<string>; error?: Error | undefined }>({ key: "", list: new RunList(), busy: new Set() });
-  if (kept.current.key !== key) kept.current = { key, list: new RunList(), busy: new Set() };
+  const kept = useRef<{ key: string; list: RunList; busy: Set<string>; error?: Error | undefined; failed: string }>({ key: "", list: new RunList(), busy: new Set(), failed: "" });
+  if (kept.current.key !== key) kept.current = { key, list: new RunList(), busy: new Set(), failed: "" };
   const mine = kept.current;
 
   const load = async (after: string) => {
-    if (mine.busy.has(after)) return;
-    mine.busy.add(after);
+    const { list, busy } = mine;
+    if (busy.has(after)) return;
+    busy.add(after);
     try {
       const page = await get("/api/v1/runs", { query: { ...asked, limit: PAGE, ...(after ? { after } : {}) } });
-      mine.list.put(after, page.runs, page.next ?? undefined);
+      if (mine.list !== list) return; // it began anew meanwhile
+      if (after === "" && list.length > 0) list.catchUp(page.runs, page.next ?? undefined);
+      else list.put(after, page.runs, page.next ?? undefined);
       mine.error = undefined;
       // a page may be empty although there are more: the daemon looks at so many runs only
       if (page.runs.length === 0 && page.next && kept.current === mine) void load(page.next);
     } catch (error) {
       mine.error = error instanceof Error ? error : new Error(String(error));
+      mine.failed = after;
     }
-    mine.busy.delete(after);
+    busy.delete(after);
     if (kept.current === mine) draw(0);
   };
 
@@ -73,7 +77,11 @@ function useRuns(key: string, asked: ReturnType<typeof askedOf>): Listed {
     const soon = () => (timer ??= setTimeout(() => void ask(), TOGETHER_MS));
     void load("");
     const unlisten = listen((event) => {
-      if (event.type === "again") void load("");
+      if (event.type === "again") {
+        void load("");
+        for (const one of mine.list.going()) changed.add(one);
+        if (changed.size > 0) soon();
+      }
       const id = event.type === "run" ? event.data["id"] : event.type === "job" || event.type === "progress" ? event.data["run"] : undefined;
       if (typeof id !== "string") return;
       changed.add(id);
@@ -86,23 +94,17 @@ function useRuns(key: string, asked: ReturnType<typeof askedOf>): Listed {
   }, [key]);
 
   return {
-    list: mine.list, error: mine.error, loading: mine.list.next === "" && !mine.error,
+    list: mine.list, error: mine.error, retry: () => void load(mine.failed), loading: mine.list.next === "" && !mine.error,
     more: mine.list.next ? () => void load(mine.list.next!) : undefined,
     seen: (from, to) => mine.list.missing(from, to).forEach((after) => void load(after)),
     showFresh: () => {
-      mine.list.showFresh();
+      if (mine.list.gap) {
+        Object.assign(mine, { list: new RunList(), busy: new Set() });
+        void load("");
+      } else mine.list.showFresh();
       draw(0);
     },
   };
-}
-
-function headline(runs: Run[], filtered: boolean): string {
-  const running = runs.filter((run) => !isOver(run.state)).length;
-  const ended = runs.filter((run) => isOver(run.state)).slice(0, 40);
-  const failed = ended.filter((run) => run.state === "failure").length;
-  if (runs.length === 0) return filtered ? "No run is like that." : "Nothing has run yet.";
-  const first = running === 0 ? "Nothing runs" : `${spelled(running)} ${running === 1 ? "run is" : "runs are"} under way`;
-  return ended.length === 0 ? `${first}.` : `${first}; ${failed === 0 ? "none" : failed} of the last ${ended.length} failed.`;
 }
 
 function Filters({ wanted, pipelines, authors }: { wanted: Wanted; pipelines: Pipeline[]; authors: string[] }) {
@@ -167,19 +169,20 @@ function RunRow({ run }: { run: Run | null }) {
 export function Runs({ query }: { query: URLSearchParams }) {
   const wanted = wantedOf(query);
   const key = JSON.stringify(wanted);
-  const { list, error, loading, more, seen, showFresh } = useRuns(key, askedOf(wanted, Date.now()));
+  const { list, error, retry, loading, more, seen, showFresh } = useRuns(key, askedOf(wanted, Date.now()));
   const pipelines = useLoad("pipelines", async (signal) => (await get("/api/v1/pipelines", { query: { limit: 1000 }, signal })).pipelines, (event) => event.type === "pipeline");
   if (loading) return <Skeleton rows={10} />;
+  if (error && list.next === "") return <ErrorNote error={error} retry={retry} />;
   const filtered = key !== JSON.stringify(wantedOf(new URLSearchParams()));
   const first = list.first();
   return (
     <>
-      <Head title={headline(first, filtered)} lead={["newest first", `${counted(list.length, "run")}${more ? " so far" : ""}`]} />
+      <Head title={runsHeadline(first, list.length, filtered, more !== undefined)} lead={["newest first", `${counted(list.length, "run")}${more ? " so far" : ""}`]} />
       <div class="with-fresh">
         <Filters wanted={wanted} pipelines={pipelines.data ?? []} authors={first.flatMap((run) => (run.author ? [run.author] : []))} />
         {list.waiting > 0 && <button type="button" class="btn small fresh" onClick={showFresh}><Icon of="up" />{list.waiting}{list.waiting === FRESH_MAX ? " or more" : ""} new</button>}
       </div>
-      {error && <ErrorNote error={error} />}
+      {error && <ErrorNote error={error} retry={retry} />}
       <div class="panel">
         {list.length === 0 && !more
           ? <p class="empty">{filtered ? "No run is like that." : "A push, a new version of a pipeline or “pipelinectl run pipeline” sets a run off."}</p>
