@@ -4,7 +4,7 @@ import { diffLines, folded } from "../src/core/linediff";
 import { isBad } from "../src/core/log";
 import { isBinary, kindOf, prettyJson } from "../src/core/preview";
 import { describe as column, parseTable } from "../src/core/table";
-import { windowOf } from "../src/parts/rows";
+import { restOf, windowOf } from "../src/parts/rows";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -67,4 +67,10 @@ describe("event streams", () => {
 describe("rows near the view", () => {
   it.each([[50, 0, { from: 0, to: 50 }], [1_000_000, 0, { from: 0, to: 53 }], [1_000_000, -36_000, { from: 970, to: 1053 }], [1000, -36_000_000, { from: 999, to: 1000 }]])("of %d at %d are %j", (count, top, rows) =>
     expect(windowOf(count, 36, top, 800)).toEqual(rows));
+});
+
+describe("pages after the first", () => {
+  const rest = { key: "k", from: "b", items: [3, 4], next: "c" };
+  it("stay while they begin where the first one ends", () => expect(restOf(rest, "k", { items: [1, 2], next: "b" })).toBe(rest));
+  it.each([["k", "a"], ["k", undefined], ["other", "b"]])("begin anew for %s after %s", (key, next) => expect(restOf(rest, key, { items: [1, 2], next })).toEqual({ key, from: next, items: [], next }));
 });

@@ -66,7 +66,7 @@ export function DiffPage({ project, repo, from, to, query }: Where & { query: UR
       <Head title={diffSentence(counts, totals.more, repo, folder)}
         lead={[countWords(counts, totals.more), counts.bytes_after || counts.bytes_before ? `${size(counts.bytes_after)} now, ${size(counts.bytes_before)} before, of the files that differ` : null, <>run <Id of={to} place={{ page: "run", run: to }} /></>]}
         acts={<><To class="btn" place={{ page: "files", project, repo, ref: to, path: folder.replace(/^\//, "") }}>Browse after</To><To class="btn" place={{ page: "files", project, repo, ref: from, path: folder.replace(/^\//, "") }}>Browse before</To></>} />
-      {pages.error && <ErrorNote error={pages.error} />}
+      {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
       <Folders where={where} totals={totals} folder={folder} />
       {chosen && (
         <div class="failing">

@@ -235,7 +235,7 @@ function FolderView({ where, facts, q }: { where: Where; facts: Facts; q: string
           {pushes && <UploadButton repos={[{ project, name: repo, branch: ref_ }]} folder={path} />}</Acts>} />
       {about.data && <MadeUsed of={about.data} />}
       <div class="filters"><span class="search"><Icon of="find" /><input type="search" aria-label="Find below this folder" placeholder="find below this folder" value={q} onInput={(event) => setQuery({ q: event.currentTarget.value })} /></span></div>
-      {pages.error && <ErrorNote error={pages.error} />}
+      {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
       {wanted ? <Found key={wanted} where={where} commit={facts.commit} wanted={wanted} /> : <div class="panel">
         {rows.length === 0 ? <p class="empty">This folder is empty.</p> : (
           <Rows label="Files" rows={rows} rowHeight={37} columns={3} more={pages.more} head={<tr><th>Name</th><th class="num p2">Files</th><th class="num">Size</th></tr>}

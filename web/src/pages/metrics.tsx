@@ -11,7 +11,7 @@ import { type Goal, type Result, bestPoint, chosenOf, csvOf, headlineOf, matchin
 import { jobState } from "../core/states";
 import { Icon, StateWord } from "../parts/icons";
 import { type Line, LineChart, Sample, Scatter } from "../parts/linechart";
-import { Content, Crumbs, Head, Part } from "../parts/page";
+import { Content, Crumbs, ErrorNote, Head, Part } from "../parts/page";
 import { Rows, usePages } from "../parts/rows";
 import { Age, To, When } from "../parts/words";
 
@@ -168,6 +168,7 @@ function StageMetrics({ project, stage, query }: { project: string; stage: strin
     <>
       <Crumbs>{[<To place={{ page: "metrics", project: "-", stage: "" }}>Metrics</To>, <span>{name(stage)}</span>]}</Crumbs>
       <Content of={loaded} rows={10}>{(first) => <Compared project={project} stage={stage} query={query} first={first} all={pages.items} more={pages.more} />}</Content>
+      {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
     </>
   );
 }
@@ -191,6 +192,7 @@ function Stages() {
                 <td class="num"><Age us={one.jobs[0]!.created_us} /></td>
               </tr>
             )} /></div>)}
+        {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
       </>
     )}</Content>
   );

@@ -79,7 +79,7 @@ export function RepoPage({ project, repo }: { project: string; repo: string }) {
             <select aria-label="Branch" value={branch} onChange={(event) => setQuery({ branch: event.currentTarget.value })}>
               <option value="">all branches</option>{branches.map((one) => <option key={one.name}>{one.name}</option>)}
             </select>)}>
-          {pages.error && <ErrorNote error={pages.error} />}
+          {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
           <div class="panel">
             {pages.items.length === 0 ? <p class="empty">No commit yet.</p> : (
               <Rows label="Commits" rows={pages.items} rowHeight={53} columns={7} more={pages.more}

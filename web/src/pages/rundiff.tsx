@@ -25,7 +25,7 @@ export function RunDiffPage({ from, to }: { from: string; to: string }) {
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <><Id of={loaded.data.from} /> to <Id of={loaded.data.to} /></>]}</Crumbs>
       <Head title={runsSentence(pages.items.length, Boolean(pages.more), loaded.data.same, pushed)}
         lead={[<>run <Id of={loaded.data.from} place={{ page: "run", run: loaded.data.from }} /></>, <>run <Id of={loaded.data.to} place={{ page: "run", run: loaded.data.to }} /></>]} />
-      {pages.error && <ErrorNote error={pages.error} />}
+      {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
       <div class="panel">{pages.items.length === 0 ? <p class="empty">Every repo has the same files.</p> : <RepoChangeRows repos={pages.items} more={pages.more} />}</div>
     </>
   );

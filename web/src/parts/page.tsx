@@ -36,7 +36,7 @@ export function Part({ id, title, right, beside, children }: {
   );
 }
 
-export function ErrorNote({ error, retry }: { error: Error; retry?: () => void }) {
+export function ErrorNote({ error, retry }: { error: Error; retry?: (() => void) | undefined }) {
   const code = error instanceof ApiError ? error.code : "";
   return (
     <div class="panel pad stack problem" role="alert">

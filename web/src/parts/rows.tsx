@@ -68,27 +68,44 @@ export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, seen
   );
 }
 
-// Pages of a list by keyset, one after the other; reloads begin anew.
+// Pages of a list by keyset, one after the other.
 export interface Pages<T> {
   items: T[];
-  more: (() => void) | undefined;
+  more: (() => void) | undefined; // after an error it tries again
   error: Error | undefined;
 }
 
-export function usePages<T>(key: string, first: { items: T[]; next: string | undefined } | undefined, load: (after: string) => Promise<{ items: T[]; next: string | undefined }>): Pages<T> {
-  const [rest, setRest] = useState<{ key: string; items: T[]; next: string | undefined; begun: boolean; error?: Error }>({ key, items: [], next: undefined, begun: false });
+export interface Page<T> {
+  items: T[];
+  next: string | undefined;
+}
+
+// The pages after the first one.
+export interface Rest<T> extends Page<T> {
+  key: string;
+  from: string | undefined; // where they begin
+  error?: Error;
+}
+
+// The pages that were loaded, if they still begin where the first page ends; else none.
+export function restOf<T>(rest: Rest<T>, key: string, first: Page<T> | undefined): Rest<T> {
+  return rest.key === key && rest.from === first?.next ? rest : { key, from: first?.next, items: [], next: first?.next };
+}
+
+export function usePages<T>(key: string, first: Page<T> | undefined, load: (after: string) => Promise<Page<T>>): Pages<T> {
+  const [rest, setRest] = useState<Rest<T>>({ key, from: undefined, items: [], next: undefined });
   const busy = useRef(false);
-  const mine = rest.key === key ? rest : { key, items: [] as T[], next: undefined, begun: false };
-  const next = mine.begun ? mine.next : first?.next;
+  const mine = restOf(rest, key, first);
+  const { from, next, items } = mine;
   const more = next
     ? () => {
         if (busy.current) return;
         busy.current = true;
         load(next)
-          .then((page) => setRest({ key, items: [...mine.items, ...page.items], next: page.next, begun: true }))
-          .catch((error: unknown) => setRest({ ...mine, begun: true, next: undefined, error: error instanceof Error ? error : new Error(String(error)) }))
+          .then((page) => setRest({ key, from, items: [...items, ...page.items], next: page.next }))
+          .catch((error: unknown) => setRest({ ...mine, error: error instanceof Error ? error : new Error(String(error)) }))
           .finally(() => (busy.current = false));
       }
     : undefined;
-  return { items: [...(first?.items ?? []), ...mine.items], more, error: "error" in mine ? (mine.error as Error) : undefined };
+  return { items: [...(first?.items ?? []), ...items], more, error: mine.error };
 }
