@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Run } from "../src/api/schema";
 import { gpuSentence, laneWords, viewAfter } from "../src/core/lanes";
-import { askedOf, changeOf, datumsOf, leftOf, pushWords, rowState, runsHeadline, setOff, wantedOf, withProgress } from "../src/core/runfacts";
+import { askedOf, changeOf, datumsOf, leftOf, pushWords, rowState, runsHeadline, setOff, stagesWords, wantedOf, withProgress } from "../src/core/runfacts";
 import { FRESH_MAX, KEPT, RunList } from "../src/core/runlist";
 
 const run = (n: number, more: object = {}): Run => ({ id: n.toString(16).padStart(32, "0"), state: "success", reason: "", message: "", cause: "push", created_us: n, ...more }) as Run;
@@ -85,6 +85,7 @@ describe("a row", () => {
     [{ state: "running", datums: { total: 9, done: 1, reused: 2, failed: 1 }, states: { running: 1 } }, "4 of 9"],
     [{ states: {} }, "–"],
   ])("counts datums of %j", (more, words) => expect(datumsOf(run(1, more))).toBe(words));
+  it("counts the stages of a run under way", () => expect(stagesWords(run(1, { state: "running", states: { success: 1, failure: 1, running: 1 }, datums: { total: 9, done: 1, reused: 2, failed: 1 } }))).toBe("2 of 3 stages ended · 4 of 9 datums"));
   it("is partly failed", () => expect(rowState(run(1, { datums: { total: 9, done: 8, reused: 0, failed: 1 } }))).toEqual({ word: "Done, 1 failed", shape: "part" }));
   it("says when it will be done", () => {
     const going = run(0, { state: "running", eta: { took_ms: 60_000, ends_us: 60_000_000, runs: 5, by: "" } });

@@ -3,7 +3,7 @@ import type { Run } from "../api/schema";
 import { name } from "./foreign";
 import { counted, duration, number, size, spelled } from "./format";
 import { type Change, causeOf, changeWords } from "./runs";
-import { type State, isOver, jobState, stateOf } from "./states";
+import { type State, isOver, jobState, runState } from "./states";
 
 export function changeOf(run: Run): Change | null {
   const pushed = run.pushed;
@@ -32,8 +32,7 @@ export function pushWords(run: Run): string {
 }
 
 export function rowState(run: Run): State {
-  const failed = run.state === "success" ? (run.datums?.failed ?? 0) : 0;
-  return failed > 0 ? { word: `Done, ${number(failed)} failed`, shape: "part" } : stateOf(run.state);
+  return runState(run, run.datums ? [{ datums: run.datums }] : []);
 }
 
 const NONE = { total: 0, done: 0, reused: 0 };
@@ -44,6 +43,13 @@ export function stagesOf(run: Run): { stage: string; state: State }[] {
 
 export function stageCount(run: Run): number {
   return Object.values((run.states ?? {}) as Record<string, number>).reduce((sum, n) => sum + n, 0);
+}
+
+// "2 of 3 stages ended · 40 of 100 datums", of a run under way.
+export function stagesWords(run: Run): string {
+  const ended = Object.entries((run.states ?? {}) as Record<string, number>).reduce((sum, [state, n]) => sum + (isOver(state) ? n : 0), 0);
+  const sum = run.datums;
+  return `${number(ended)} of ${counted(stageCount(run), "stage")} ended${sum?.total ? ` · ${number(sum.done + sum.reused + sum.failed)} of ${counted(sum.total, "datum")}` : ""}`;
 }
 
 export function datumsOf(run: Run): string {

@@ -64,13 +64,6 @@ export function causeOf(run: Run, commit?: Commit | null, change?: Change | null
   }
 }
 
-// The same from a row of the list of runs, which does not say where the push was.
-export function causeOfRow(run: { cause: string; message: string }, pipelines: string[]): string {
-  const to = pipelines.length > 0 ? pipelines.map(name).join(", ") : "";
-  if (run.cause === "push") return run.message ? `“${name(run.message)}”` : to ? `New data for ${to}` : "New data";
-  return causeOf({ ...run, jobs: [] } as unknown as Run);
-}
-
 export interface Row {
   run: Run;
   jobs: Job[]; // in the order of the stages, as far as they are known
@@ -117,13 +110,6 @@ export function sumDatums(jobs: Job[]): { total: number; done: number; reused: n
     sum.failed += job.datums.failed;
   }
   return sum;
-}
-
-export function ranWords(jobs: Job[]): string {
-  const sum = sumDatums(jobs);
-  if (sum.total === 0) return "nothing to do";
-  const words = [`${number(sum.done)} ran`, `${number(sum.reused)} reused`, sum.failed ? `${number(sum.failed)} failed` : ""];
-  return words.filter(Boolean).join(" · ");
 }
 
 // The daemon's sentence without the word that the state already says.

@@ -1,14 +1,15 @@
 // The start page: does anything need me, what runs, what came in, and what feeds what.
 import { useEffect } from "preact/hooks";
 import { get } from "../api/client";
-import type { Commit, Gpus, Job, Pipeline, Repo, Run, Status } from "../api/schema";
+import type { Commit, Gpus, Pipeline, Repo, Run, Status } from "../api/schema";
 import { name } from "../core/foreign";
+import { numbersOf } from "../core/gpus";
 import { counted, number, size, spelled } from "../core/format";
 import { useLoad } from "../core/load";
 import { type Need, disksOf, needOf } from "../core/needs";
 import { now } from "../core/now";
-import { type Row, causeOfRow, ranWords, sumDatums, withJobs } from "../core/runs";
-import { isOver, runState } from "../core/states";
+import { datumsOf, rowState, setOff, stagesWords } from "../core/runfacts";
+import { isOver } from "../core/states";
 import { setQuery } from "../core/going";
 import { announce, needs as needsCount } from "../parts/frame";
 import { Bar, datumPieces } from "../parts/bar";
@@ -21,45 +22,46 @@ import { Age, Command, Id, Took, To } from "../parts/words";
 
 interface Facts {
   status: Status;
-  runs: Run[];
-  jobs: Job[];
+  runs: Run[]; // the newest
+  moreRuns: boolean; // there are older ones
+  running: Run[];
+  moreRunning: boolean;
   pipelines: Pipeline[];
   repos: Repo[];
   needs: Need[];
 }
 
 const RUNS = 200;
-const JOBS = 2000;
 
 async function load(signal: AbortSignal): Promise<Facts> {
-  const [status, runs, jobs, pipelines, repos, listed] = await Promise.all([
+  const [status, runs, running, pipelines, repos, listed] = await Promise.all([
     get("/api/v1/status", { signal }),
     get("/api/v1/runs", { query: { limit: RUNS }, signal }),
-    get("/api/v1/jobs", { query: { limit: JOBS }, signal }),
+    get("/api/v1/runs", { query: { limit: RUNS, state: "running" }, signal }),
     get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
     get("/api/v1/repos", { query: { limit: 10000 }, signal }),
     get("/api/v1/needs", { signal }),
   ]);
-  return { status, runs: runs.runs, jobs: jobs.jobs, pipelines: pipelines.pipelines, repos: repos.repos, needs: listed.needs.map(needOf) };
+  return { status, runs: runs.runs, moreRuns: Boolean(runs.next), running: running.runs, moreRunning: Boolean(running.next), pipelines: pipelines.pipelines, repos: repos.repos, needs: listed.needs.map(needOf) };
 }
 
-function headline(needs: Need[], running: number): string {
+function headline(needs: Need[], running: number, more: boolean): string {
   const first = needs.length === 0 ? "Nothing needs you." : `${spelled(needs.length)} ${needs.length === 1 ? "thing needs" : "things need"} you.`;
-  const then = running === 0 ? "Nothing runs." : `${spelled(running)} ${running === 1 ? "run is" : "runs are"} under way.`;
+  const then = running === 0 ? "Nothing runs." : `${more ? `Over ${number(running)}` : spelled(running)} ${running === 1 ? "run is" : "runs are"} under way.`;
   return `${first} ${then}`;
 }
 
-function facts(data: Facts, rows: Row[]): string[] {
+function facts(data: Facts): string[] {
   const gpus = (data.status.live as { gpus?: Gpus }).gpus;
-  const capacity = (gpus?.gpus.length ?? 0) + (gpus?.nodes ?? []).reduce((sum, node) => sum + node.capacity, 0);
-  const held = (gpus?.gpus ?? []).filter((gpu) => gpu.state !== "free").length + (gpus?.nodes ?? []).reduce((sum, node) => sum + node.allocated, 0);
+  const { all, held } = gpus ? numbersOf(gpus) : { all: 0, held: 0 };
   const disk = disksOf(data.status)[0];
-  const day = rows.filter((row) => now.value * 1000 - row.run.created_us < 86400e6);
-  const failed = day.filter((row) => row.run.state === "failure").length;
+  const day = data.runs.filter((run) => now.value * 1000 - run.created_us < 86400e6);
+  const over = data.moreRuns && day.length === data.runs.length;
+  const failed = day.filter((run) => run.state === "failure").length;
   return [
-    capacity ? `${number(held)} of ${counted(capacity, "GPU")} ${held === 1 ? "is" : "are"} held` : "no GPU here",
+    all ? `${number(held)} of ${counted(all, "GPU")} ${held === 1 ? "is" : "are"} held` : "no GPU here",
     disk ? `${size(disk.free_bytes)} of ${size(disk.total_bytes)} free` : "",
-    `${counted(day.length, "run")} in the last day${failed ? `, ${number(failed)} failed` : ""}`,
+    `${over ? "over " : ""}${counted(day.length, "run")} in the last day${failed ? `, ${number(failed)} ${over ? `of the last ${number(day.length)} ` : ""}failed` : ""}`,
   ].filter(Boolean);
 }
 
@@ -80,26 +82,24 @@ function Needs({ needs }: { needs: Need[] }) {
   );
 }
 
-function RunRow({ row }: { row: Row }) {
-  const { run, jobs } = row;
-  const sum = sumDatums(jobs);
-  const over = jobs.filter((job) => isOver(job.state)).length;
-  const state = runState(run, jobs);
-  const words = isOver(run.state) ? ranWords(jobs) : `${over} of ${counted(jobs.length, "stage")} done · ${number(sum.done + sum.reused + sum.failed)} of ${counted(sum.total, "datum")}`;
+function RunRow({ run }: { run: Run }) {
+  const state = rowState(run);
+  const pipelines = [...new Set((run.pipelines ?? []).map((one) => name(one.pipeline)))].join(", ");
+  const words = isOver(run.state) ? datumsOf(run) : stagesWords(run);
   return (
     <tr>
       <td>
-        <Icon of={state.shape} class={`state ${state.shape}`} /> <To class="main" row place={{ page: "run", run: run.id }}>{causeOfRow(run, row.pipelines)}</To>
-        <small class="ind">{row.pipelines.map(name).join(", ") || run.cause} · <Id of={run.id} />{isOver(run.state) ? <> · {state.word}</> : null}</small>
+        <Icon of={state.shape} class={`state ${state.shape}`} /> <To class="main" row place={{ page: "run", run: run.id }}>{setOff(run)}</To>
+        <small class="ind">{pipelines || run.cause} · <Id of={run.id} />{isOver(run.state) ? <> · {state.word}</> : null}</small>
       </td>
-      <td><Bar pieces={datumPieces({ ...sum, leased: 0 }, false, true)} label={words} /><small>{words}</small></td>
+      <td><Bar pieces={run.datums ? datumPieces(run.datums, false, true) : []} label={words} /><small>{words}</small></td>
       <td class="num p2">{isOver(run.state) ? <Age us={run.created_us} /> : <Took from={run.created_us} to={null} />}</td>
     </tr>
   );
 }
 
-function RunTable({ rows, label }: { rows: Row[]; label: string }) {
-  return <div class="panel"><table class="list halves" aria-label={label}><tbody>{rows.map((row) => <RunRow key={row.run.id} row={row} />)}</tbody></table></div>;
+function RunTable({ runs, label }: { runs: Run[]; label: string }) {
+  return <div class="panel"><table class="list halves" aria-label={label}><tbody>{runs.map((run) => <RunRow key={run.id} run={run} />)}</tbody></table></div>;
 }
 
 // The newest commits of the repos that take pushes.
@@ -131,17 +131,17 @@ function NewData({ repos }: { repos: Repo[] }) {
   );
 }
 
-function Bars({ rows, pipeline }: { rows: Row[]; pipeline: { project: string; name: string } }) {
-  const bars = barsOf(rows, pipeline);
+function Bars({ runs, pipeline }: { runs: Run[]; pipeline: { project: string; name: string } }) {
+  const bars = barsOf(runs, pipeline);
   return <span class="right p2"><RunBars runs={bars} pipeline={name(pipeline.name)} /><span class="small faint">{counted(bars.length, "run")}</span></span>;
 }
 
-function barsOf(rows: Row[], pipeline: { project: string; name: string }) {
-  return rows.filter((row) => row.jobs.some((job) => job.pipeline === pipeline.name && job.project === pipeline.project)).slice(0, 24).reverse()
-    .map((row) => ({ id: row.run.id, shape: runState(row.run, row.jobs).shape, ms: ((row.run.finished_us ?? now.value * 1000) - row.run.created_us) / 1000 }));
+function barsOf(runs: Run[], pipeline: { project: string; name: string }) {
+  return runs.filter((run) => run.pipelines?.some((one) => one.pipeline === pipeline.name && one.project === pipeline.project)).slice(0, 24).reverse()
+    .map((run) => ({ id: run.id, shape: rowState(run).shape, ms: ((run.finished_us ?? now.value * 1000) - run.created_us) / 1000 }));
 }
 
-function Pipelines({ data, rows, query, project }: { data: Facts; rows: Row[]; query: URLSearchParams; project: string }) {
+function Pipelines({ data, query, project }: { data: Facts; query: URLSearchParams; project: string }) {
   const asList = query.get("view") === "list";
   const projects = [...new Set(data.pipelines.map((pipeline) => pipeline.project))];
   const stopped = (one: { project: string; name: string }) => data.pipelines.some((pipeline) => pipeline.project === one.project && pipeline.name === one.name && pipeline.state === "stopped");
@@ -154,7 +154,7 @@ function Pipelines({ data, rows, query, project }: { data: Facts; rows: Row[]; q
         </select>)}
       titles={{ title: (one) => (
         <h3><To class="quiet" place={{ page: "pipeline", project: one.project, pipeline: one.name }}>{name(one.name)}</To>{" "}
-          <span class="faint plain">{one.project} · version {one.version}{one.commit ? ` · ${one.commit.slice(0, 8)}` : ""}{stopped(one) ? " · stopped" : ""}</span></h3>), alone: (one) => <Bars rows={rows} pipeline={one} /> }} />
+          <span class="faint plain">{one.project} · version {one.version}{one.commit ? ` · ${one.commit.slice(0, 8)}` : ""}{stopped(one) ? " · stopped" : ""}</span></h3>), alone: (one) => <Bars runs={data.runs} pipeline={one} /> }} />
   );
 }
 
@@ -185,21 +185,20 @@ export function Home({ query }: { query: URLSearchParams }) {
   return (
     <Content of={loaded} rows={8}>{(facts_) => {
       if (facts_.pipelines.length === 0) return <FirstUse repos={facts_.repos} />;
-      const rows = withJobs(facts_.runs, facts_.jobs, facts_.pipelines);
-      const running = rows.filter((row) => !isOver(row.run.state));
-      const ended = rows.filter((row) => isOver(row.run.state)).slice(0, running.length ? 3 : 5);
+      const { running } = facts_;
+      const ended = facts_.runs.filter((run) => isOver(run.state)).slice(0, running.length ? 3 : 5);
       return (
         <>
-          <Head title={headline(needs, running.length)} lead={facts(facts_, rows)} />
+          <Head title={headline(needs, running.length, facts_.moreRunning)} lead={facts(facts_)} />
           <div class="cols">
             <div>
               <Needs needs={needs} />
-              {running.length > 0 && <Part id="run" title="Under way" right={<To place={{ page: "runs" }}>all runs</To>}><RunTable rows={running.slice(0, 6)} label="Under way" /></Part>}
-              {ended.length > 0 && <Part id="ended" title="Ended last" {...(running.length ? {} : { right: <To place={{ page: "runs" }}>all runs</To> })}><RunTable rows={ended} label="Ended last" /></Part>}
+              {running.length > 0 && <Part id="run" title="Under way" right={<To place={{ page: "runs" }}>all runs</To>}><RunTable runs={running.slice(0, 6)} label="Under way" /></Part>}
+              {ended.length > 0 && <Part id="ended" title="Ended last" {...(running.length ? {} : { right: <To place={{ page: "runs" }}>all runs</To> })}><RunTable runs={ended} label="Ended last" /></Part>}
             </div>
             <aside aria-label="Results and new data"><LastResults project={project} /><NewData repos={facts_.repos} /></aside>
           </div>
-          <Pipelines data={facts_} rows={rows} query={query} project={project} />
+          <Pipelines data={facts_} query={query} project={project} />
         </>
       );
     }}</Content>
