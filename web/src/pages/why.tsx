@@ -122,6 +122,7 @@ export function WhyPage({ project, repo, ref_, path, query }: { project: string;
   const loaded = useLoad(`provenance ${dir} ${project}/${repo}@${ref_}:${path}`, (signal) => get("/api/v1/provenance/{project}/{repo}/{ref}/{path}", { path: asked, query: { dir }, signal }));
   const why = useLoad(`why ${dir} ${project}/${repo}@${ref_}:${path}`, async (signal) => (dir === "down" || !path ? null : get("/api/v1/why/{project}/{repo}/{ref}/{path}", { path: asked, signal })));
   const what = path ? name(path.split("/").pop() ?? "") : `${name(repo)}@${name(ref_.slice(0, 8))}`;
+  if (loaded.data && why.loading) return <Skeleton rows={8} />; // the headline is made from both
   if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={path ? `file ${name(repo)}:/${name(path)}` : `commit ${name(ref_)} in ${name(repo)}`} /> : <Skeleton rows={8} />;
   const answer = loaded.data;
   const facts = why.data ? factsOf(why.data) : null;
