@@ -16,6 +16,7 @@ import { Age, Command, To } from "../parts/words";
 interface Facts {
   pipelines: Pipeline[];
   jobs: Job[];
+  moreJobs: boolean; // there are older ones
   sources: GitSource[];
 }
 
@@ -25,7 +26,7 @@ async function load(signal: AbortSignal): Promise<Facts> {
     get("/api/v1/jobs", { query: { limit: 2000 }, signal }),
     get("/api/v1/sources", { query: { limit: 1000 }, signal }),
   ]);
-  return { pipelines: pipelines.pipelines, jobs: jobs.jobs, sources: sources.sources };
+  return { pipelines: pipelines.pipelines, jobs: jobs.jobs, moreJobs: Boolean(jobs.next), sources: sources.sources };
 }
 
 function headline({ pipelines, sources }: Facts): string {
@@ -33,13 +34,15 @@ function headline({ pipelines, sources }: Facts): string {
   const bad = sources.filter((one) => one.state === "invalid" || one.state === "unreachable");
   const first = pipelines.length === 0 ? "No pipeline yet" : `${counted(pipelines.length, "pipeline")} ${pipelines.length === 1 ? "follows its" : "follow their"} data${stopped ? `, ${number(stopped)} of them stopped` : ""}`;
   if (sources.length === 0) return `${first}.`;
-  return bad.length ? `${first}; ${name(bad[0]!.name)}${bad.length > 1 ? ` and ${bad.length - 1} more` : ""} is not in step with its repository.` : `${first}; all sources are in step.`;
+  if (bad.length > 0) return `${first}; ${name(bad[0]!.name)} ${bad.length > 1 ? `and ${number(bad.length - 1)} more are not in step with their repositories` : "is not in step with its repository"}.`;
+  const following = sources.filter((one) => one.state === "following").length;
+  return following === sources.length ? `${first}; all sources are in step.` : `${first}; ${number(following)} of ${counted(sources.length, "source")} ${following === 1 ? "is" : "are"} in step.`;
 }
 
-function Glyphs({ pipeline, jobs }: { pipeline: Pipeline; jobs: Map<string, Job> }) {
+function Glyphs({ pipeline, jobs, more }: { pipeline: Pipeline; jobs: Map<string, Job>; more: boolean }) {
   const states = stagesInOrder(pipeline).map((stage) => {
     const job = jobs.get(`${pipeline.project}/${stage.name}`);
-    return { stage: stage.name, state: job ? jobState(job) : { word: "Has not run", shape: "not" as const } };
+    return { stage: stage.name, state: job ? jobState(job) : { word: more ? "Has not run lately" : "Has not run", shape: "not" as const } };
   });
   const words = states.map(({ stage, state }) => `${stage}: ${state.word}`).join(", ");
   return <span class="glyphs" role="img" aria-label={words} title={words}>{states.slice(0, 24).map(({ stage, state }) => <Icon key={stage} of={state.shape} class={`state ${state.shape}`} />)}</span>;
@@ -83,7 +86,7 @@ export function Pipelines({ query }: { query: URLSearchParams }) {
                 row={(one) => (
                   <tr key={`${one.project}/${one.name}`}>
                     <td><To class="main" row place={{ page: "pipeline", project: one.project, pipeline: one.name }}>{name(one.name)}</To><small>{one.project}{one.state === "stopped" ? " · stopped" : ""}</small></td>
-                    <td><Glyphs pipeline={one} jobs={jobs} /><small>{counted(one.stages.length, "stage")}</small></td>
+                    <td><Glyphs pipeline={one} jobs={jobs} more={facts.moreJobs} /><small>{counted(one.stages.length, "stage")}</small></td>
                     <td class="p2 muted">{one.source ? <><Icon of="git" /> {name(one.source)}</> : "set by hand"}</td>
                     <td class="num p2">{one.version}</td>
                     <td class="num"><Age us={one.updated_us} /></td>
