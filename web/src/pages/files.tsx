@@ -220,9 +220,9 @@ function FolderView({ where, facts, q }: { where: Where; facts: Facts; q: string
   });
   const wanted = q.trim();
   const rows = pages.items;
-  const files = path ? pages.items.reduce((sum, one) => sum + (one.kind === "dir" ? (one.files ?? 0) : 1), 0) : (commit?.files ?? 0);
-  const bytes = path ? pages.items.reduce((sum, one) => sum + one.size, 0) : (commit?.bytes ?? 0);
-  const more = path && pages.more ? "More than " : "";
+  const files = path || !commit ? pages.items.reduce((sum, one) => sum + (one.kind === "dir" ? (one.files ?? 0) : 1), 0) : commit.files;
+  const bytes = path || !commit ? pages.items.reduce((sum, one) => sum + one.size, 0) : commit.bytes;
+  const more = (path || !commit) && pages.more ? "More than " : "";
   const newest = commit !== undefined && !facts.commit.startsWith(ref_);
   const pushes = newest && about.data?.kind === "input" && may("writer", project, repo);
   return (

@@ -198,7 +198,7 @@ function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
         lead={[
           <><StateWord of={runState(run, jobs)} />{over ? <> in <Took from={run.created_us} to={run.finished_us} /></> : <> for {duration(now.value - run.created_us / 1000)}</>}</>,
           leftOf(run, now.value) || null,
-          over ? <>began <When us={run.created_us} /></> : `${done} of ${counted(jobs.length, "stage")} done`,
+          over ? <>began <When us={run.created_us} /></> : `${done} of ${counted(jobs.length, "stage")} ended`,
           run.superseded_by ? <>see <Id of={run.superseded_by} place={{ page: "run", run: run.superseded_by }} /></> : null,
         ]} />
       <div class="cols">
