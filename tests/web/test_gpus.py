@@ -120,9 +120,11 @@ def test_the_day_is_a_curve_with_the_same_numbers_in_a_table(chromium, machine):
 def test_it_follows_what_the_gpus_do(chromium, machine):
     page = open_gpus(chromium, machine)
     project = machine.default.repo("more")
-    project.stages(stage("quick", "more", {"product": ["*H100*"]}, "sleep 3"), pipeline="other")
+    seen = os.path.join(machine.root, "seen")
+    project.stages(stage("quick", "more", {"product": ["*H100*"]}, f"while [ ! -e {seen} ]; do sleep 0.05; done"), pipeline="other")
     project.commit("more", {"x": "1"})
     page.do("waitfor", js="/quick/.test(document.querySelector('.slots').textContent)")
+    machine.write(seen, "")
     page.do("waitfor", js="!/quick/.test(document.querySelector('.slots').textContent)")
 
 

@@ -10,6 +10,8 @@ import pytest
 from by_path import load
 from conftest import DIGITS, kit
 
+pytestmark = pytest.mark.timeout(900)  # schemathesis may have to come from a package index first
+
 servers = load("s3_servers", "s3/servers.py")
 SCHEMATHESIS = "4.32.5"
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -48,7 +50,7 @@ def check(daemon, schemathesis, folder, *words):
                       '[checks.not_a_server_error]\nexpected-statuses = ["2xx", "3xx", "4xx", 501, 503]\n', encoding="utf-8")
     done = subprocess.run([schemathesis, "-m", "schemathesis.cli", "--config-file", config, "run", daemon.url.rstrip("/") + "/api/v1/openapi.json", "-H", f"Authorization: Bearer {daemon.token}",
                            "--phases", "coverage,fuzzing", "--max-examples", "8", "--seed", "1", "--request-timeout", "30", "--continue-on-failure", "--checks", CHECKS, *words],
-                          capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}, timeout=280)
+                          capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}, timeout=600)
     assert done.returncode == 0, done.stdout[-12000:] + done.stderr[-2000:]
     return done.stdout
 

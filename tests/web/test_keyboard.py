@@ -30,6 +30,13 @@ class Keys:
                 return self
         raise AssertionError(f"Tab does not come to {part!r}")
 
+    def tab_to_tag(self, tag, most=40):
+        for _ in range(most):
+            self.press("Tab")
+            if self.page.js("document.activeElement.tagName") == tag:
+                return self
+        raise AssertionError(f"Tab does not come to a {tag}; the page shows {self.page.js('document.body.innerText')!r}")
+
     def enter(self, path):
         """Follows what has the focus; the heading of the next page has it then."""
         self.press("Enter")
@@ -65,6 +72,7 @@ def test_from_the_start_to_a_failed_datum_its_log_and_its_command(page, world):
     keys.enter(f"/runs/{run}")
     keys.tab_to("decode").enter(f"/jobs/default/decode/{run}")
     page.do("wait", at=".cmd")
+    page.do("waitfor", js="document.querySelectorAll('.tree a').length > 1")  # n goes to the next of them
     before = page.js("document.querySelector('.cmd').textContent")
     keys.press("n")
     page.do("waitfor", js=f"document.querySelector('.cmd') && document.querySelector('.cmd').textContent !== {json.dumps(before)}")
@@ -93,9 +101,7 @@ def test_from_the_start_to_the_spec_checker(page):
     page.do("waitfor", js="location.pathname === '/pipelines' && document.activeElement.tagName === 'H1'")
     page.do("settled")
     keys.tab_to("Check a spec").enter("/check")
-    keys.press("Tab", "Tab")
-    while page.js("document.activeElement.tagName") != "TEXTAREA":
-        keys.press("Tab")
+    keys.tab_to_tag("TEXTAREA")
     page.do("type", text='{"pipeline": "<b>p</b>", "stages": [\n{"name": "a", "run": ["true"], "input": {"repo": "photos"}, "on_error": "retry"}]}')
     keys.press("Control+Enter")
     page.do("waitfor", js="/mistake/.test(document.querySelector('h1').textContent)")

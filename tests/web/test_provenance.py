@@ -16,10 +16,11 @@ def open_why(page, world, repo, path="", query=""):
 def test_a_file_shows_what_it_was_made_from(page, world):
     open_why(page, world, "infer", "b1/predictions.csv")
     assert nodes(page) == {"default/infer", "default/train", "default/prepare", "default/digits"}
-    assert page.headline.startswith("predictions.csv came from ")
+    page.do("waitfor", js="document.querySelector('h1').textContent.startsWith('predictions.csv came from ')")
     page.do("click", at="main >> text=Both")
     page.do("waitfor", js="document.querySelector('svg a[data-node^=\"default/report@\"]')")
-    assert "dir=all" in page.path and "1 commit was made from it" in page.headline
+    page.do("waitfor", js="document.querySelector('h1').textContent.includes('1 commit was made from it')")
+    assert "dir=all" in page.path
 
 
 def test_a_commit_shows_what_was_made_from_it(page, world):

@@ -22,6 +22,7 @@ def test_an_event_brings_its_row_alone_and_new_runs_wait(page, world):
     page.go("/runs")
     page.do("wait", at="[data-row]")
     first = page.js("document.querySelector('tr[data-run]').dataset.run")
+    page.do("waitfor", js="performance.getEntriesByType('resource').some((one) => new URL(one.name).pathname.endsWith('/api/v1/pipelines'))")
     page.js("performance.clearResourceTimings()")
     world.ctl("run", "pipeline", "digits", "--stage", "prepare")
     page.do("wait", at="button.fresh >> text=1 new")
@@ -62,10 +63,15 @@ def test_a_long_list_is_scrolled_with_flat_memory(chromium, long_history):
     chromium.go("/runs")
     chromium.do("wait", at="[data-row]")
     drawn = []
+    loaded = "Number(/([\\d,]+) runs/.exec(document.querySelector('.lead').textContent)[1].replace(/,/g, ''))"
     for pages in (10, 30, 60):
-        while chromium.js("Number(/([\\d,]+) runs/.exec(document.querySelector('.lead').textContent)[1].replace(/,/g, ''))") < pages * 200:
+        for _ in range(1000):
+            if chromium.js(loaded) >= pages * 200:
+                break
             chromium.js("scrollTo(0, document.body.scrollHeight)")
             chromium.do("settled")
+        else:
+            pytest.fail(f"{pages} pages do not come; the page shows {chromium.js('document.body.innerText')[:2000]}")
         drawn.append(chromium.js("document.querySelectorAll('tr').length"))
     assert max(drawn) < 200, f"only the rows near the view are drawn: {drawn}"
     chromium.js("scrollTo(0, 2000 * 53)")
