@@ -58,7 +58,7 @@ function row(step: number): void {
   links[next]!.focus();
 }
 
-let afterG = 0;
+let afterG = -Infinity; // when g was pressed, by the clock of events: the page may have been busy since
 
 function pressed(event: KeyboardEvent): void {
   // also while typing, and with single keys turned off
@@ -68,10 +68,10 @@ function pressed(event: KeyboardEvent): void {
     return;
   }
   if (!keysOn.value || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
-  const place = Date.now() - afterG < 1500 ? PLACES[event.key] : undefined;
-  afterG = 0;
+  const place = event.timeStamp - afterG < 1500 ? PLACES[event.key] : undefined;
+  afterG = -Infinity;
   if (place) go(pathOf(place));
-  else if (event.key === "g") afterG = Date.now();
+  else if (event.key === "g") afterG = event.timeStamp;
   else if (event.key === "/") finding.value = true;
   else if (event.key === "?") showingKeys.value = true;
   else if (event.key === "j") row(1);
