@@ -89,6 +89,33 @@ def test_hostile_lines_are_text_and_colours_are_classes(view, printed):
     assert view.js("document.querySelector('#L4').textContent") == "100%"
 
 
+def fetch_fails(page, status):
+    """From now on lines that are asked for by their number are refused; window.asked has the times."""
+    page.js(f"""(() => {{
+      const real = window.fetch;
+      window.asked = [];
+      window.fetch = (url, init) => /\\/log\\?.*line=/.test(url) ? (window.asked.push(performance.now()), Promise.resolve(new Response("{{}}", {{ status: {status} }}))) : real(url, init);
+    }})()""")
+
+
+def test_lines_that_cannot_be_had_are_asked_for_after_a_pause(view, printed):
+    view.go(printed.log)
+    seen(view, "ValueError: near the end")
+    fetch_fails(view, 500)
+    view.js("location.hash = '#L450000'")
+    view.do("wait", at="[role=alert] >> text=the daemon answered 500")
+    view.do("waitfor", js="window.asked.length >= 3")
+    assert view.js("window.asked[2] - window.asked[0]") > 3500
+    view.go(printed.log)
+    seen(view, "ValueError: near the end")
+    fetch_fails(view, 410)
+    view.js("location.hash = '#L450000'")
+    view.do("wait", at="[role=alert] >> text=the daemon answered 410")
+    view.js("location.hash = '#L350000'")
+    view.do("waitfor", js="document.querySelector('#L350000') !== null")
+    assert view.js("window.asked.length") == 1, "what is gone is not asked for again"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [*SIZES, (320, 640)])
 def test_the_page_fits_and_is_accessible(chromium, printed, size, theme):

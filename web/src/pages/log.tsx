@@ -1,7 +1,8 @@
 // What a stage printed: it opens at the end, whatever its size; only the lines near the view are loaded and drawn. Followed while it
 // runs, searched by the daemon, with the next error by one key, and a link for each line.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { address, get } from "../api/client";
+import { ApiError, address, get } from "../api/client";
+import { listen } from "../api/events";
 import type { Attempt, Job, LogLine } from "../api/schema";
 import { type Piece, pieces, plain } from "../core/ansi";
 import { middle, name } from "../core/foreign";
@@ -19,9 +20,14 @@ import { Gone } from "./gone";
 
 const KEPT_LINES = 20_000;
 const LOOK_AGAIN_MS = 1000; // of a log that grows
+const PAUSE_MS = 2000; // after a question that failed
 
 interface Log {
   lines: Map<number, LogLine>;
+  absent: Set<number>; // lines that were asked for and did not come: they are asked for again when the log has grown
+  seen: { from: number; to: number }; // the lines near the view
+  asking: boolean;
+  refused: boolean; // with a 4xx: asking again would be answered in the same way
   total: number;
   bytes: number;
   final: boolean;
@@ -36,46 +42,73 @@ interface Which {
   filter: { datum?: string; attempt?: number };
 }
 
+const nothingYet = (): Log =>
+  ({ lines: new Map(), absent: new Set(), seen: { from: 1, to: 1 }, asking: false, refused: false, total: 0, bytes: 0, final: false, error: null, opened: false });
+
+// Keeps the lines of an answer.
+function take(into: Log, asked: { line?: number; limit?: number; tail?: boolean }, got: { lines: LogLine[]; total: number; bytes: number; final: boolean }): void {
+  if (asked.tail) forget(into.lines, into.seen.from, into.seen.to, KEPT_LINES); // of a log that grows, too
+  for (const line of got.lines) into.lines.set(line.line, line);
+  if (got.total !== into.total || into.absent.size > KEPT_LINES) into.absent.clear();
+  if (asked.line) for (let line = asked.line; line < asked.line + (asked.limit ?? 1); line++) if (!into.lines.has(line)) into.absent.add(line);
+  Object.assign(into, { total: got.total, bytes: got.bytes, final: got.final, error: null, refused: false, opened: true });
+}
+
+function failed(into: Log, error: unknown): void {
+  into.error = error instanceof Error ? error : new Error(String(error));
+  into.refused = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
+}
+
 // The log with the lines that were loaded, its last lines first; looked at again while it grows.
 function useLog({ project, stage, run, filter }: Which): { log: Log; want: (from: number, to: number) => void } {
   const [, redraw] = useState(0);
-  const log = useRef<Log>({ lines: new Map(), total: 0, bytes: 0, final: false, error: null, opened: false });
-  const asking = useRef(false);
+  const log = useRef<Log>(nothingYet());
   const path = { project, stage, run };
   const load = async (query: { line?: number; limit?: number; tail?: boolean }, signal?: AbortSignal) => {
     const into = log.current;
     const got = await get("/api/v1/jobs/{project}/{stage}/{run}/log", { path, query: { ...query, ...filter }, signal });
-    for (const line of got.lines) into.lines.set(line.line, line);
-    Object.assign(into, { total: got.total, bytes: got.bytes, final: got.final, error: null, opened: true });
+    take(into, query, got);
     redraw((n) => n + 1);
-    return got.lines.length;
   };
   const want = (from: number, to: number) => {
-    const next = missing(log.current.lines, from, Math.min(to, log.current.total), log.current.total);
-    if (!next || asking.current) return;
-    asking.current = true;
-    load(next).catch((error: unknown) => (log.current.error = error instanceof Error ? error : new Error(String(error)))).finally(() => {
-      asking.current = false;
-      forget(log.current.lines, from, to, KEPT_LINES);
+    const into = log.current;
+    into.seen = { from, to };
+    const next = missing({ has: (line) => into.lines.has(line) || into.absent.has(line) }, from, Math.min(to, into.total), into.total);
+    if (!next || into.asking || into.refused) return;
+    into.asking = true;
+    const goOn = () => {
+      into.asking = false;
+      forget(into.lines, from, to, KEPT_LINES);
       redraw((n) => n + 1); // what is seen by now may be missing still
+    };
+    load(next).then(goOn, (error: unknown) => {
+      failed(into, error);
+      redraw((n) => n + 1);
+      setTimeout(goOn, PAUSE_MS);
     });
   };
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout>;
-    log.current = { lines: new Map(), total: 0, bytes: 0, final: false, error: null, opened: false };
+    log.current = nothingYet();
     const look = async () => {
       try {
         await load({ tail: true, limit: PAGE }, stop.signal);
       } catch (error) {
         if (stop.signal.aborted) return;
-        log.current.error = error instanceof Error ? error : new Error(String(error));
+        failed(log.current, error);
         redraw((n) => n + 1);
       }
-      if (!log.current.final && !stop.signal.aborted) timer = setTimeout(look, LOOK_AGAIN_MS);
+      const { final, refused, error } = log.current;
+      if (!final && !refused && !stop.signal.aborted) timer = setTimeout(look, error ? PAUSE_MS : LOOK_AGAIN_MS);
     };
     void look();
+    // after a new login, and when the daemon answers again
+    const unlisten = listen((event) => {
+      if (event.type === "again" && log.current.refused) void look();
+    });
     return () => {
+      unlisten();
       stop.abort();
       clearTimeout(timer);
     };
