@@ -189,7 +189,7 @@ def test_an_interrupted_push_goes_on_after_a_reload(page, world, shelf, tmp_path
     page.go("/data/default/shelf")
     begun = {"target": {"project": "default", "repo": "shelf", "branch": "master", "folder": "in", "message": "half"}, "commit": commit,
              "put": {"one.txt": f"7 {files[0].stat().st_mtime_ns // 1000000}"}}
-    page.js(f"localStorage.setItem('pipelined.push default/shelf', {json.dumps(json.dumps(begun))})")
+    page.js(f"localStorage.setItem('pipelined.push / default/shelf', {json.dumps(json.dumps(begun))})")
     page.go("/data/default/shelf")
     wait_text(page, "was interrupted")
     page.do("click", at="button:has-text('Push files')")
@@ -202,7 +202,7 @@ def test_an_interrupted_push_goes_on_after_a_reload(page, world, shelf, tmp_path
     page.do("waitfor", js="location.pathname.includes('/-/in')")
     listed = world.daemon.http("GET", f"/api/v1/repos/default/shelf/refs/{commit}/list?path=/in")
     assert [one["path"] for one in listed["files"]] == ["in/one.txt", "in/two.txt"]
-    assert page.js("localStorage.getItem('pipelined.push default/shelf')") is None
+    assert page.js("localStorage.getItem('pipelined.push / default/shelf')") is None
 
 
 @pytest.mark.timeout(900)

@@ -6,7 +6,7 @@
 //
 // Without locks (a page that is neither https nor on this machine) each tab follows for itself.
 import { signal } from "@preact/signals";
-import { ApiError, address, request } from "./client";
+import { ApiError, BASE, address, request } from "./client";
 import { EventParser } from "./sse";
 
 export interface Happening {
@@ -36,7 +36,8 @@ export function listen(listener: Listener): () => void {
 }
 
 type Message = { event: Happening; id: string } | { connection: Connection };
-const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("pipelined-events");
+const NAME = `pipelined-events ${BASE}`; // several daemons may be behind one host, each below a path of its own
+const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(NAME);
 let last = "";
 
 function tell(happening: Happening): void {
@@ -139,7 +140,7 @@ export function startEvents(): void {
   stopper = mine;
   if (channel) channel.onmessage = (message: MessageEvent<Message>) => take(message.data);
   if (navigator.locks && channel) {
-    navigator.locks.request("pipelined-events", { signal: mine.signal }, () => keepFollowing(mine.signal)).catch(() => {});
+    navigator.locks.request(NAME, { signal: mine.signal }, () => keepFollowing(mine.signal)).catch(() => {});
   } else {
     void keepFollowing(mine.signal);
   }

@@ -1,5 +1,5 @@
 // Files into one commit: it is opened, each file is put, and it is finished. After a failure it goes on with the files that are left.
-import { address, post, request } from "../api/client";
+import { BASE, address, post, request } from "../api/client";
 
 export interface Picked {
   path: string; // below the folder that was chosen or dropped
@@ -26,7 +26,7 @@ export interface Begun {
 }
 
 const markOf = (file: File) => `${file.size} ${file.lastModified}`;
-const keyOf = (project: string, repo: string) => `pipelined.push ${project}/${repo}`;
+const keyOf = (project: string, repo: string) => `pipelined.push ${BASE} ${project}/${repo}`;
 
 export function remembered(files: Picked[]): Record<string, string> {
   return Object.fromEntries(files.slice(0, KEPT_MAX).map((one) => [one.path, markOf(one.file)]));

@@ -1,7 +1,7 @@
 // The start page's last results: of each stage with metrics the chosen figure of its newest job, the change since the job before,
 // and how it went over the last jobs. Which figure is chosen is kept in this browser.
 import { signal } from "@preact/signals";
-import { get } from "../api/client";
+import { BASE, get } from "../api/client";
 import type { MetricStage } from "../api/schema";
 import { name } from "../core/foreign";
 import { figure } from "../core/format";
@@ -11,7 +11,7 @@ import { Part } from "./page";
 import { To } from "./words";
 
 const SHOWN = 6;
-const KEPT = "pipelined-metrics";
+const KEPT = `pipelined-metrics ${BASE}`;
 
 function readKept(): Record<string, string> {
   try {
