@@ -79,6 +79,8 @@ const COMMANDS = {
     const response = await page.goto(url, { waitUntil: "load" });
     return { status: response?.status() };
   },
+  block: ({ at }) => context.route(at, (route) => route.abort()),
+  unblock: ({ at }) => context.unroute(at),
   settled,
   picture,
   axe,

@@ -173,3 +173,19 @@ def test_the_skip_link_moves_the_focus(page):
     page.do("press", key="Enter")
     assert page.js("document.activeElement.id") == "main"
     assert page.path == "/runs"
+
+
+def test_a_page_whose_code_is_gone_says_so_in_its_frame(page):
+    """As after an upgrade of the daemon: the names of code that was not loaded yet are gone."""
+    page.go("/")
+    page.do("block", at="**/ui/gpus-*.js")
+    page.do("click", at="nav >> text=GPUs")
+    wait_headline(page, "This page cannot be shown")  # the whole page was loaded once more, which did not help
+    assert page.path == "/gpus"
+    page.do("click", at="nav >> text=Runs")
+    wait_headline(page, "run")
+    page.do("click", at="nav >> text=GPUs")
+    wait_headline(page, "This page cannot be shown")
+    page.do("unblock", at="**/ui/gpus-*.js")
+    page.do("click", at="button:has-text('Load the page again')")
+    wait_headline(page, "GPU")

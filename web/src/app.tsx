@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { useBrowserLocation, useSearch } from "wouter-preact/use-browser-location";
 import { belowBase, ownPath, pathOf, placeOf, type Place, titleOf } from "./core/places";
 import { askWho, session } from "./core/session";
+import { Boundary } from "./parts/boundary";
 import { Frame } from "./parts/frame";
 import { Skeleton } from "./parts/page";
 import { Home } from "./pages/home";
@@ -123,7 +124,7 @@ export function App() {
   }
   return (
     <Frame place={place}>
-      <Suspense fallback={<Skeleton />}><Page key={pathOf(place)} place={place} query={query} /></Suspense>
+      <Boundary key={pathOf(place)}><Suspense fallback={<Skeleton />}><Page place={place} query={query} /></Suspense></Boundary>
       {signedOut && (
         <Dialog title="Your session has ended: sign in again" close={() => {}}><SignInForm to={here} /></Dialog>
       )}

@@ -8,7 +8,9 @@ import { App } from "./app";
 import { startGoing } from "./core/going";
 import { startKeys } from "./core/keys";
 import { askWho } from "./core/session";
+import { loadAgainAfterUpgrade } from "./parts/boundary";
 
+loadAgainAfterUpgrade();
 startGoing();
 startKeys();
 render(<App />, document.getElementById("page")!);

@@ -36,13 +36,13 @@ export function Part({ id, title, right, beside, children }: {
   );
 }
 
-export function ErrorNote({ error, retry }: { error: Error; retry?: (() => void) | undefined }) {
+export function ErrorNote({ error, retry, again = "Try again" }: { error: Error; retry?: (() => void) | undefined; again?: string }) {
   const code = error instanceof ApiError ? error.code : "";
   return (
     <div class="panel pad stack problem" role="alert">
       <p><b>{error.message}</b>{error instanceof ApiError && error.field ? <span class="muted"> (field <code>{error.field}</code>)</span> : null}</p>
       {error instanceof ApiError && error.hint && <p class="muted">{error.hint}</p>}
-      <p class="acts">{retry && <button type="button" class="btn small" onClick={retry}>Try again</button>}{code && <code class="faint">{code}</code>}</p>
+      <p class="acts">{retry && <button type="button" class="btn small" onClick={retry}>{again}</button>}{code && <code class="faint">{code}</code>}</p>
     </div>
   );
 }

@@ -7,13 +7,20 @@ import { now } from "../core/now";
 import { type Place, href } from "../core/places";
 import { Icon } from "./icons";
 
+// A moment of the daemon's that no clock has is no reason to show nothing at all.
+function Moment({ us, text }: { us: number; text: (us: number, nowMs: number) => string }) {
+  const at = new Date(us / 1000);
+  if (Number.isNaN(at.getTime())) return <span class="faint">–</span>;
+  return <time dateTime={at.toISOString()} title={`${clock(us)}, ${utc(us)}`}>{text(us, now.value)}</time>;
+}
+
 // How long ago, written anew as time passes.
 export function Age({ us, sentence = false }: { us: number; sentence?: boolean }) {
-  return <time dateTime={new Date(us / 1000).toISOString()} title={`${clock(us)}, ${utc(us)}`}>{sentence ? ago(us, now.value) : age(us, now.value)}</time>;
+  return <Moment us={us} text={sentence ? ago : age} />;
 }
 
 export function When({ us }: { us: number }) {
-  return <time dateTime={new Date(us / 1000).toISOString()} title={`${clock(us)}, ${utc(us)}`}>{when(us, now.value)}</time>;
+  return <Moment us={us} text={when} />;
 }
 
 // From a start to an end, or to now.
