@@ -189,3 +189,11 @@ def test_a_page_whose_code_is_gone_says_so_in_its_frame(page):
     page.do("unblock", at="**/ui/gpus-*.js")
     page.do("click", at="button:has-text('Load the page again')")
     wait_headline(page, "GPU")
+
+
+def test_what_is_deleted_while_it_is_shown_is_gone(page, world):
+    world.ctl("create", "repo", "passing")
+    page.go("/data/default/passing")
+    assert page.headline == "No file yet in passing."
+    world.ctl("delete", "repo", "passing")
+    wait_headline(page, "There is no repo passing in default")

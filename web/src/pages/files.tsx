@@ -11,13 +11,13 @@ import { factsOf } from "../core/provenance";
 import { commitOf } from "../core/repos";
 import { may } from "../core/session";
 import { Icon } from "../parts/icons";
-import { Content, Crumbs, ErrorNote, Head, Part, Skeleton } from "../parts/page";
+import { Content, Crumbs, ErrorNote, Head, Part } from "../parts/page";
 import { Preview } from "../parts/preview";
 import { Rows, usePages } from "../parts/rows";
 import { DropArea, UploadButton } from "../parts/upload";
 import { WhyTree } from "../parts/whytree";
 import { Age, Command, CopyButton, Id, Repo, To } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 interface Where {
   project: string;
@@ -255,13 +255,12 @@ function FolderView({ where, facts, q }: { where: Where; facts: Facts; q: string
 export function FilesPage({ project, repo, ref_, path, query }: Where & { query: URLSearchParams }) {
   const where = { project, repo, ref_, path };
   const loaded = useLoad(`list ${project}/${repo}@${ref_}:${path}`, (signal) => load(where, signal), (event) => event.type === "commit" && event.data["repo"] === repo);
-  if (!loaded.data) {
-    if (loaded.error instanceof ApiError && /has no commit/.test(loaded.error.message)) {
-      return <><Head title="No file yet." lead={[loaded.error.message]} /><Command text={`pipelinectl put file ${project === "default" ? "" : `${project}/`}${repo}@${ref_}:/ -r -f FOLDER`} />{may("writer", project, repo) && <DropArea repo={{ project, name: repo, branch: ref_ }} folder="" />}</>;
-    }
-    return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`/${name(path)} in ${name(repo)}@${name(ref_)}`} /> : <Skeleton rows={10} />;
+  if (loaded.error instanceof ApiError && /has no commit/.test(loaded.error.message)) {
+    return <><Head title="No file yet." lead={[loaded.error.message]} /><Command text={`pipelinectl put file ${project === "default" ? "" : `${project}/`}${repo}@${ref_}:/ -r -f FOLDER`} />{may("writer", project, repo) && <DropArea repo={{ project, name: repo, branch: ref_ }} folder="" />}</>;
   }
-  return loaded.data.file
-    ? <FileView key={path} where={where} facts={loaded.data} view={query.get("view") ?? ""} />
-    : <FolderView key={path} where={where} facts={loaded.data} q={query.get("q") ?? ""} />;
+  return (
+    <Existing of={loaded} rows={10} what={`/${name(path)} in ${name(repo)}@${name(ref_)}`}>{(facts) => (facts.file
+      ? <FileView key={path} where={where} facts={facts} view={query.get("view") ?? ""} />
+      : <FolderView key={path} where={where} facts={facts} q={query.get("q") ?? ""} />)}</Existing>
+  );
 }

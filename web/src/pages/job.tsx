@@ -16,9 +16,9 @@ import { Curves } from "../parts/curves";
 import { Confirm } from "../parts/dialog";
 import { RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
-import { Content, Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { Content, Crumbs, Head, Part } from "../parts/page";
 import { Command, Id, Repo, Took, To, When } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 const LISTED = 200; // attempts that ended well or were lost
 const PICKED = 200; // datums of a group that are listed
@@ -245,13 +245,10 @@ function Actions({ job }: { job: Job }) {
   );
 }
 
-export function JobPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
-  const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
-    (event) => (event.type === "job" || event.type === "progress") && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
-  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
-  const { job, failures } = loaded.data;
+function Shown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
+  const { job, failures } = facts;
   const wanted = query.get("datum") ?? "";
-  const others = loaded.data.others.some((one) => wanted && one.id.startsWith(wanted));
+  const others = facts.others.some((one) => wanted && one.id.startsWith(wanted));
   return (
     <>
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <span>{name(job.pipeline)}</span>, <Id of={job.run} place={{ page: "run", run: job.run }} />, <span>{name(job.stage)}</span>]}</Crumbs>
@@ -263,7 +260,13 @@ export function JobPage({ project, stage, run, query }: { project: string; stage
           <>writes <Repo project={job.project} repo={job.stage} branch={job.output || undefined} /></>,
           job.warnings[0] ? name(job.warnings[0]) : null,
         ]} />
-      {failures.groups.length > 0 && !others ? <Failed facts={loaded.data} query={query} /> : <Whole facts={loaded.data} wanted={wanted} />}
+      {failures.groups.length > 0 && !others ? <Failed facts={facts} query={query} /> : <Whole facts={facts} wanted={wanted} />}
     </>
   );
+}
+
+export function JobPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
+  const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
+    (event) => (event.type === "job" || event.type === "progress") && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
+  return <Existing of={loaded} what={`job of ${name(stage)} in run ${name(run)}`}>{(facts) => <Shown facts={facts} query={query} />}</Existing>;
 }

@@ -14,9 +14,9 @@ import { isBad } from "../core/log";
 import { LINE_PX, PAGE, drawnOf, forget, lineOfHash, missing, scrollFor, topLine } from "../core/logview";
 import { isOver, jobState } from "../core/states";
 import { Icon, StateWord } from "../parts/icons";
-import { Crumbs, ErrorNote, Head, Skeleton } from "../parts/page";
+import { Crumbs, ErrorNote, Head } from "../parts/page";
 import { Id, To } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 const KEPT_LINES = 20_000;
 const LOOK_AGAIN_MS = 1000; // of a log that grows
@@ -277,6 +277,5 @@ function Shown({ job, query }: { job: Job; query: URLSearchParams }) {
 export function LogPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
   const job = useLoad(`logjob ${project}/${stage}/${run}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}", { path: { project, stage, run }, signal }),
     (event) => event.type === "job" && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
-  if (!job.data) return job.error ? <Gone error={job.error} retry={job.reload} what={`job of ${name(stage)} in run ${name(run)}`} /> : <Skeleton rows={8} />;
-  return <Shown job={job.data} query={query} />;
+  return <Existing of={job} what={`job of ${name(stage)} in run ${name(run)}`}>{(found) => <Shown job={found} query={query} />}</Existing>;
 }

@@ -13,10 +13,10 @@ import { may } from "../core/session";
 import { Confirm } from "../parts/dialog";
 import { Feeds } from "../parts/feeds";
 import { Icon } from "../parts/icons";
-import { Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { Crumbs, Head, Part } from "../parts/page";
 import { TextLines } from "../parts/preview";
 import { Age, Command, To } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 function Actions({ pipeline }: { pipeline: Pipeline }) {
   const [asked, ask] = useState<"run" | "stop" | null>(null);
@@ -48,10 +48,7 @@ function Actions({ pipeline }: { pipeline: Pipeline }) {
   );
 }
 
-export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
-  const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, signal }), (event) => event.type === "pipeline");
-  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`pipeline ${name(title)} in ${name(project)}`} /> : <Skeleton rows={8} />;
-  const pipeline = loaded.data;
+function Shown({ project, title, pipeline, query }: { project: string; title: string; pipeline: Pipeline; query: URLSearchParams }) {
   const view = query.get("view") ?? "";
   const origin = pipeline.origin;
   // a spec on one line, as a program writes it, is shown over lines
@@ -90,4 +87,9 @@ export function PipelinePage({ project, pipeline: title, query }: { project: str
       </div>
     </>
   );
+}
+
+export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
+  const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, signal }), (event) => event.type === "pipeline");
+  return <Existing of={loaded} what={`pipeline ${name(title)} in ${name(project)}`}>{(pipeline) => <Shown project={project} title={title} pipeline={pipeline} query={query} />}</Existing>;
 }

@@ -8,11 +8,11 @@ import { useLoad } from "../core/load";
 import { readersOf, writerOf } from "../core/repos";
 import { may } from "../core/session";
 import { Icon } from "../parts/icons";
-import { Crumbs, ErrorNote, Head, Part, Skeleton } from "../parts/page";
-import { Rows, usePages } from "../parts/rows";
+import { Crumbs, ErrorNote, Head, Part } from "../parts/page";
+import { type Pages, Rows, usePages } from "../parts/rows";
 import { DropArea, UploadButton } from "../parts/upload";
 import { Age, Command, Id, Repo as RepoChip, To } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 interface Facts {
   repo: Repo;
@@ -50,16 +50,8 @@ function CommitRow({ commit, stage }: { commit: Commit; stage: boolean }) {
   );
 }
 
-export function RepoPage({ project, repo }: { project: string; repo: string }) {
-  const branch = new URLSearchParams(location.search).get("branch") ?? "";
-  const key = `repo ${project}/${repo} ${branch}`;
-  const loaded = useLoad(key, (signal) => load(project, repo, branch, signal), (event) => ["commit", "repo", "pipeline"].includes(event.type));
-  const pages = usePages<Commit>(key, loaded.data?.commits, async (after) => {
-    const page = await get("/api/v1/repos/{project}/{repo}/commits", { path: { project, repo }, query: { limit: PAGE, branch, after } });
-    return { items: page.commits, next: page.next ?? undefined };
-  });
-  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`repo ${name(repo)} in ${name(project)}`} /> : <Skeleton rows={8} />;
-  const { repo: found, branches, pipelines } = loaded.data;
+function Shown({ project, repo, branch, facts, pages }: { project: string; repo: string; branch: string; facts: Facts; pages: Pages<Commit> }) {
+  const { repo: found, branches, pipelines } = facts;
   const readers = readersOf(pipelines, project, repo);
   const writer = writerOf(pipelines, project, repo);
   const input = found.kind === "input";
@@ -101,4 +93,15 @@ export function RepoPage({ project, repo }: { project: string; repo: string }) {
       </div>
     </>
   );
+}
+
+export function RepoPage({ project, repo }: { project: string; repo: string }) {
+  const branch = new URLSearchParams(location.search).get("branch") ?? "";
+  const key = `repo ${project}/${repo} ${branch}`;
+  const loaded = useLoad(key, (signal) => load(project, repo, branch, signal), (event) => ["commit", "repo", "pipeline"].includes(event.type));
+  const pages = usePages<Commit>(key, loaded.data?.commits, async (after) => {
+    const page = await get("/api/v1/repos/{project}/{repo}/commits", { path: { project, repo }, query: { limit: PAGE, branch, after } });
+    return { items: page.commits, next: page.next ?? undefined };
+  });
+  return <Existing of={loaded} what={`repo ${name(repo)} in ${name(project)}`}>{(facts) => <Shown project={project} repo={repo} branch={branch} facts={facts} pages={pages} />}</Existing>;
 }

@@ -18,11 +18,11 @@ import { DatumBar } from "../parts/bar";
 import { Confirm } from "../parts/dialog";
 import { RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
-import { Crumbs, Head, Part, Skeleton } from "../parts/page";
+import { Crumbs, Head, Part } from "../parts/page";
 import { Lanes } from "../parts/lanes";
 import { Timeline } from "../parts/timeline";
 import { Command, Id, Repo, Took, To, When } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 // How far it has come, as the second half of the headline.
 export function progressOf(run: Run, jobs: Job[]): string {
@@ -235,7 +235,5 @@ export function RunPage({ run }: { run: string }) {
   useEffect(() => listen((event) => {
     if (event.type === "progress" && String(event.data["run"]).startsWith(run.slice(0, 32))) tell((before) => ({ ...before, [`${event.data["project"]}/${event.data["stage"]}`]: event.data }));
   }), [run]);
-  if (loaded.data) return <Found run={Object.values(told).reduce(withProgress, loaded.data)} pipelines={pipelines.data ?? []} />;
-  if (loaded.error) return <Gone error={loaded.error} retry={loaded.reload} what={`run ${name(run)}`} />;
-  return <Skeleton rows={8} />;
+  return <Existing of={loaded} what={`run ${name(run)}`}>{(found) => <Found run={Object.values(told).reduce(withProgress, found)} pipelines={pipelines.data ?? []} />}</Existing>;
 }

@@ -110,8 +110,7 @@ export function Lanes({ run }: { run: Run }) {
   const [last, keep] = useState<RunTimeline | null>(null);
   if (loaded.data && loaded.data !== last) keep(loaded.data);
   const timeline = loaded.data ?? last; // the picture stays while another part of it is on its way
-  if (loaded.error) return <ErrorNote error={loaded.error} />;
-  if (!timeline) return null;
+  if (!timeline) return loaded.error ? <ErrorNote error={loaded.error} retry={loaded.reload} /> : null;
   const whole: View = { from: run.created_us, to: run.finished_us ?? timeline.now_us };
   const shown = view ?? whole;
   const act = (key: string) => {
@@ -123,6 +122,7 @@ export function Lanes({ run }: { run: Run }) {
   const inView = new Set(timeline.stages.flatMap((stage) => stage.lanes.flatMap((lane) => lane.spans.map((span) => CLASS[span.phase] ?? (lane.gpus > 0 ? "p-gpu" : "p-cpu")))));
   return (
     <div class="panel pad after">
+      {loaded.error && <ErrorNote error={loaded.error} retry={loaded.reload} />}
       <p class="lanes-head"><span>{headlineOf(timeline)} {words}</span>
         <span class="right" role="group" aria-label="Zoom">
           <button type="button" class="btn small" onClick={() => act("-")} aria-label="Show more time">−</button>
