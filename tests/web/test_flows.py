@@ -124,13 +124,17 @@ def test_a_used_link_says_so(chromium, world):
 
 def test_a_session_that_ends_keeps_the_page(chromium, world):
     chromium.open(world.daemon)
-    chromium.go("/data")
+    chromium.go("/check")
+    chromium.do("fill", at="textarea", text="{}")
     for one in world.daemon.http("GET", "/api/v1/login-sessions")["login_sessions"]:
         world.daemon.http("DELETE", f"/api/v1/login-sessions/{one['id']}")
-    chromium.js("document.querySelector('nav a[href$=\"/runs\"]').click()")  # the dialog may lie over it already
+    chromium.do("press", key="Control+Enter")
     chromium.do("wait", at="dialog >> text=Your session has ended")
     chromium.do("fill", at="dialog >> input", text=world.daemon.token)
     chromium.do("click", at="dialog >> button:has-text('Sign in')")
+    chromium.do("wait", at="dialog", state="detached")
+    assert chromium.js("document.querySelector('textarea').value") == "{}", "what was typed is kept"
+    chromium.js("document.querySelector('nav a[href$=\"/runs\"]').click()")
     wait_headline(chromium, "run")
     assert chromium.path == "/runs"
 

@@ -3,7 +3,7 @@ import { type ComponentType, Suspense, lazy } from "preact/compat";
 import { useEffect, useRef } from "preact/hooks";
 import { useBrowserLocation, useSearch } from "wouter-preact/use-browser-location";
 import { belowBase, ownPath, pathOf, placeOf, type Place, titleOf } from "./core/places";
-import { askWho, session } from "./core/session";
+import { askWho, session, signInHere } from "./core/session";
 import { Boundary } from "./parts/boundary";
 import { Frame } from "./parts/frame";
 import { Skeleton } from "./parts/page";
@@ -126,7 +126,7 @@ export function App() {
     <Frame place={place}>
       <Boundary key={pathOf(place)}><Suspense fallback={<Skeleton />}><Page place={place} query={query} /></Suspense></Boundary>
       {signedOut && (
-        <Dialog title="Your session has ended: sign in again" close={() => {}}><SignInForm to={here} /></Dialog>
+        <Dialog title="Your session has ended: sign in again" close={() => {}}><SignInForm enter={signInHere} /></Dialog>
       )}
     </Frame>
   );

@@ -44,11 +44,16 @@ function tell(happening: Happening): void {
   for (const listener of [...listeners]) listener(happening);
 }
 
+// Something may have been missed: everything that is shown is loaded anew.
+export function again(): void {
+  tell({ type: "again", data: {} });
+}
+
 function take(message: Message): void {
   if ("connection" in message) {
     const before = connection.value;
     connection.value = message.connection;
-    if (!before.live && message.connection.live) tell({ type: "again", data: {} });
+    if (!before.live && message.connection.live) again();
     return;
   }
   last = message.id || last;

@@ -1,7 +1,7 @@
 // Who is signed in, and what this person may do.
 import { computed, signal } from "@preact/signals";
 import { BASE, ApiError, address, get, remove, request, whenSignedOut } from "../api/client";
-import { startEvents } from "../api/events";
+import { again, startEvents } from "../api/events";
 import type { WhoAmI } from "../api/schema";
 
 export type Session =
@@ -39,8 +39,8 @@ whenSignedOut(() => {
   if (session.value.state !== "out") session.value = { state: "out", ended: session.value.state === "in" };
 });
 
-// Makes a login link with the token and follows it: the token itself is kept nowhere. Throws ApiError.
-export async function signIn(token: string, to: string): Promise<void> {
+// The address of a login link made with the token, which itself is kept nowhere. Throws ApiError.
+async function linkFor(token: string, to: string): Promise<string> {
   const response = await request(address("/api/v1/login-links"), {
     method: "POST",
     credentials: "omit",
@@ -48,7 +48,19 @@ export async function signIn(token: string, to: string): Promise<void> {
   });
   const { url } = (await response.json()) as { url: string };
   const code = new URL(url).searchParams.get("token") ?? "";
-  location.assign(`${BASE}login?${new URLSearchParams({ token: code, to })}`);
+  return `${BASE}login?${new URLSearchParams({ token: code, to })}`;
+}
+
+// Signs in, and leads to a page.
+export async function signIn(token: string, to: string): Promise<void> {
+  location.assign(await linkFor(token, to));
+}
+
+// Signs in again without leaving the page: what was typed, and a push that goes on, stay.
+export async function signInHere(token: string): Promise<void> {
+  await request(await linkFor(token, "/healthz")); // it leads on to something small
+  await askWho();
+  again();
 }
 
 export async function signOut(): Promise<void> {

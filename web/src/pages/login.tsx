@@ -10,7 +10,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-export function SignInForm({ to }: { to: string }) {
+export function SignInForm({ enter }: { enter: (token: string) => Promise<void> }) {
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
   const submit = async (event: SubmitEvent) => {
@@ -19,7 +19,7 @@ export function SignInForm({ to }: { to: string }) {
     setBusy(true);
     setError("");
     try {
-      await signIn(token, to);
+      await enter(token);
     } catch (failed) {
       setError(messageOf(failed));
       setBusy(false);
@@ -42,7 +42,7 @@ export function Login({ to, linkFailed }: { to: string; linkFailed: boolean }) {
     <div class="center">
       <h1>{ended ? "Your session has ended: sign in again" : to === "/" ? "Sign in" : "Sign in to see the page that you asked for"}</h1>
       {linkFailed && <p role="alert" class="panel pad"><Icon of="waiting" class="state waiting" /> This link was used already or is older than five minutes: make a new one.</p>}
-      <SignInForm to={to} />
+      <SignInForm enter={(token) => signIn(token, to)} />
       <section aria-labelledby="h-open">
         <h2 id="h-open">Or in a terminal</h2>
         <p class="muted">It opens this page, signed in.</p>
