@@ -12,8 +12,9 @@ export interface Loaded<T> {
 
 const SOONEST_MS = 250; // between two loads: at most four redraws a second
 
-// `key` names what is loaded: a new one forgets the old data. `concerns` says which events make it load again.
-export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T>, concerns: (happening: Happening) => boolean = () => false): Loaded<T> {
+// `key` names what is loaded: a new one forgets the old data. `concerns` says which events make it load again, `soonest` after how many
+// ms at least.
+export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T>, concerns: (happening: Happening) => boolean = () => false, soonest = SOONEST_MS): Loaded<T> {
   const [state, setState] = useState<{ key: string; data?: T; error?: Error }>({ key });
   const latest = useRef({ load, concerns });
   latest.current = { load, concerns };
@@ -40,7 +41,7 @@ export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T
       timer = setTimeout(() => {
         busy = false;
         if (wanted && !stop.signal.aborted) void run();
-      }, Math.max(SOONEST_MS, performance.now() - began));
+      }, Math.max(soonest, performance.now() - began));
     };
     again.current = () => {
       if (busy) wanted = true;

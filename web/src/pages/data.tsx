@@ -15,6 +15,8 @@ import { Rows } from "../parts/rows";
 import { UploadButton } from "../parts/upload";
 import { Age, Command, To } from "../parts/words";
 
+const SOONEST_MS = 2000; // between two loads of all repos
+
 async function load(signal: AbortSignal): Promise<Repo[]> {
   return (await get("/api/v1/repos", { query: { limit: 10000 }, signal })).repos;
 }
@@ -47,7 +49,7 @@ function NewRepo({ projects, close }: { projects: string[]; close: () => void })
 const KINDS = [{ key: "input", text: "takes pushes" }, { key: "output", text: "written by stages" }];
 
 export function Data({ query }: { query: URLSearchParams }) {
-  const loaded = useLoad("data", load, (event) => ["repo", "commit", "pipeline", "job"].includes(event.type));
+  const loaded = useLoad("data", load, (event) => ["repo", "commit", "pipeline", "job"].includes(event.type), SOONEST_MS);
   const [making, make] = useState(false);
   const project = query.get("project") ?? "";
   const kind = query.get("kind") ?? "";

@@ -32,6 +32,7 @@ interface Facts {
 }
 
 const RUNS = 200;
+const SOONEST_MS = 2000; // between two loads of all of it: each datum that ends is an event
 
 async function load(signal: AbortSignal): Promise<Facts> {
   const [status, runs, running, pipelines, repos, listed] = await Promise.all([
@@ -174,7 +175,7 @@ function FirstUse({ repos }: { repos: Repo[] }) {
 
 export function Home({ query }: { query: URLSearchParams }) {
   const project = query.get("project") ?? "";
-  const loaded = useLoad("home", load, (event) => ["run", "job", "progress", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type));
+  const loaded = useLoad("home", load, (event) => ["run", "job", "progress", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type), SOONEST_MS);
   const data = loaded.data;
   const needs = data?.needs ?? [];
   const worst = needs[0]?.title ?? "";

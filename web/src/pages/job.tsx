@@ -22,6 +22,7 @@ import { Existing } from "./gone";
 
 const LISTED = 200; // attempts that ended well or were lost
 const PICKED = 200; // datums of a group that are listed
+const SOONEST_MS = 1000; // between two loads of all of it: each datum that ends is an event
 
 interface Facts {
   job: Job;
@@ -267,6 +268,6 @@ function Shown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
 
 export function JobPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
   const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
-    (event) => (event.type === "job" || event.type === "progress") && event.data["stage"] === stage && String(event.data["run"]).startsWith(run));
+    (event) => (event.type === "job" || event.type === "progress") && event.data["stage"] === stage && String(event.data["run"]).startsWith(run), SOONEST_MS);
   return <Existing of={loaded} what={`job of ${name(stage)} in run ${name(run)}`}>{(facts) => <Shown facts={facts} query={query} />}</Existing>;
 }
