@@ -48,6 +48,7 @@ describe("results", () => {
   test("headlines", () => {
     expect(headlineOf("train", ranked(SWEEP, "loss", "min"), "loss", "min")).toBe("Best loss is 0.5000: run bbbb0000, lr 0.01.");
     expect(headlineOf("train", SWEEP.slice(0, 1), "loss", "min")).toBe("loss reached 1 in run aaaa0000.");
+    expect(headlineOf("train", ranked(SWEEP, "loss", "min"), "loss", "min", 50)).toBe("Best of the newest 50: loss is 0.5000: run bbbb0000, lr 0.01.");
     expect(headlineOf("tr\u202eain", [], "", "min")).toBe("tr\\u202eain wrote no metrics.jsonl.");
   });
 

@@ -1,7 +1,7 @@
 // Results of a stage side by side: a result is one datum of one job, with its parameters and what its figures came to.
 import type { MetricResult } from "../api/schema";
 import { name } from "./foreign";
-import { figure } from "./format";
+import { figure, number } from "./format";
 import { isOver } from "./states";
 
 export type Goal = "min" | "max";
@@ -167,11 +167,11 @@ export function csvOf(results: Result[], goal: Goal): string {
   return [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-// "Best val_acc is 0.8712: run 77aa01de, lr 0.0003."
-export function headlineOf(stage: string, ranking: Result[], metric: string, goal: Goal): string {
+// "Best val_acc is 0.8712: run 77aa01de, lr 0.0003." `of`: there are older results than these, which were not looked at; 0: there are none.
+export function headlineOf(stage: string, ranking: Result[], metric: string, goal: Goal, of = 0): string {
   const best = ranking[0];
   const point = best && bestPoint(best, metric, goal);
   if (!best || !point) return `${name(stage)} wrote no metrics.jsonl.`;
   const with_ = parametersOf(ranking).differ.slice(0, 3).filter((key) => key in best.params).map((key) => `${name(key)} ${valueText(paramsOf(best)[key])}`);
-  return ranking.length === 1 ? `${name(metric)} reached ${figure(point.value)} in run ${best.key}.` : `Best ${name(metric)} is ${figure(point.value)}: ${["run " + best.key, ...with_].join(", ")}.`;
+  return ranking.length === 1 ? `${name(metric)} reached ${figure(point.value)} in run ${best.key}.` : `${of ? `Best of the newest ${number(of)}: ${name(metric)}` : `Best ${name(metric)}`} is ${figure(point.value)}: ${["run " + best.key, ...with_].join(", ")}.`;
 }

@@ -127,7 +127,7 @@ function Compared({ project, stage, query, first, all, more }: { project: string
   const here = (changed: Record<string, string | undefined>) => ({ ...Object.fromEntries(query), ...changed });
   return (
     <>
-      <Head title={headlineOf(stage, ranking, metric, goal)}
+      <Head title={headlineOf(stage, ranking, metric, goal, more ? results.length : 0)}
         lead={[<>{counted(results.length, "result")}{more ? " so far" : ""} of <To place={{ page: "repo", project, repo: stage }}>{name(stage)}</To></>, metric ? <>{goal === "max" ? "highest" : "lowest"} <b>{name(metric)}</b> first</> : null, live ? `${counted(live, "result")} live` : null]}
         acts={<button type="button" class="btn" onClick={() => download(csvOf(ranking, goal), `${stage}-metrics.csv`)}><Icon of="down" />CSV</button>} />
       {results.length === 0 ? <p class="panel empty">Lines of JSON that a command writes to metrics.jsonl in its output folder are compared here: {`{"step": 3, "loss": 0.2}`}.</p> : (
