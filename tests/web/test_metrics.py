@@ -78,6 +78,13 @@ def test_only_what_differs_is_shown_first_and_the_choice_is_in_the_address(view)
     view.do("waitfor", js="new URLSearchParams(location.search).get('runs')?.split(',').length === 1")
 
 
+def test_the_page_of_a_job_has_its_curves(view, sweep):
+    ready(view, f"/jobs/default/train/{sweep.run}")
+    view.do("wait", at=".curves li")
+    shown = view.js("[...document.querySelectorAll('.curves li')].map((one) => one.textContent)")
+    assert len(shown) == 3 and any("val_acc from" in one and "40 points" in one for one in shown), shown
+
+
 def test_names_and_values_that_are_markup_are_text(view):
     ready(view, "/metrics/default/train?all=1&metric=" + EVIL.replace(" ", "%20").replace("=", "%3D").replace("<", "%3C").replace(">", "%3E"))
     view.do("waitfor", js="document.querySelectorAll('figure').length > 0")
