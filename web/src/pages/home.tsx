@@ -148,7 +148,7 @@ function Pipelines({ data, query, project }: { data: Facts; query: URLSearchPara
   const stopped = (one: { project: string; name: string }) => data.pipelines.some((pipeline) => pipeline.project === one.project && pipeline.name === one.name && pipeline.state === "stopped");
   return (
     <Feeds query={query} of={project ? { project } : {}}
-      beside={<span class="tabs"><To place={{ page: "home" }} query={{ project }} class={asList ? "" : "on"}>Graph</To><To place={{ page: "home" }} query={{ project, view: "list" }} class={asList ? "on" : ""}>List</To></span>}
+      beside={<span class="tabs"><To place={{ page: "home" }} query={{ project }} chosen={!asList}>Graph</To><To place={{ page: "home" }} query={{ project, view: "list" }} chosen={asList}>List</To></span>}
       right={projects.length > 1 && (
         <select aria-label="Project" value={project} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
           <option value="">all projects</option>{projects.map((one) => <option key={one}>{one}</option>)}

@@ -1,5 +1,5 @@
 // One stage of one run: what broke, whether it is one thing, and how to reproduce it; or what it did, when nothing failed.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { fileAddress, get, post } from "../api/client";
 import type { Attempt, FailureGroup, Failures, Job } from "../api/schema";
 import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../core/failures";
@@ -21,6 +21,7 @@ import { Command, Id, Repo, Took, To, When } from "../parts/words";
 import { Existing } from "./gone";
 
 const LISTED = 200; // attempts that ended well or were lost
+const FIRST = 12; // of them that are shown until more are asked for
 const PICKED = 200; // datums of a group that are listed
 const SOONEST_MS = 1000; // between two loads of all of it: each datum that ends is an event
 
@@ -169,10 +170,14 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
 
 function DatumList({ title, list, chosen, group = "" }: { title: string; list: { id: string; text: string; bytes: number }[]; chosen: string; group?: string }) {
   const [all, setAll] = useState(false);
-  const shown = all ? list : list.slice(0, 12);
+  const shown = all ? list : list.slice(0, FIRST);
+  const tree = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    if (all) tree.current?.querySelectorAll("a")[FIRST]?.focus(); // the button that had the focus is gone
+  }, [all]);
   return (
     <Part id="datums" title={title}>
-      <div class="panel"><ul class="tree">
+      <div class="panel"><ul ref={tree} class="tree">
         {shown.map((one) => (
           <li key={one.id}><a href={pathHere(one.id, group)} aria-current={one.id === chosen ? "true" : undefined}><Icon of="file" /><code>{middle(one.text, 30)}</code><span class="num">{size(one.bytes)}</span></a></li>
         ))}

@@ -147,7 +147,7 @@ function Compared({ project, stage, query, first, all, more }: { project: string
           </section>
           {chosen.length > DRAWN && <p class="small faint after">The first {DRAWN} of {number(chosen.length)} that are chosen are drawn.</p>}
           <Part id="table" title={differ.length ? "What differs" : "Results"}
-            beside={differ.length > 0 && same.length > 0 ? <span class="tabs"><To place={{ page: "metrics", project, stage }} query={here({ all: undefined })} class={whole ? "" : "on"}>Only what differs, {String(differ.length)}</To><To place={{ page: "metrics", project, stage }} query={here({ all: "1" })} class={whole ? "on" : ""}>All {String(differ.length + same.length)} parameters</To></span> : null}
+            beside={differ.length > 0 && same.length > 0 ? <span class="tabs"><To place={{ page: "metrics", project, stage }} query={here({ all: undefined })} chosen={!whole}>Only what differs, {String(differ.length)}</To><To place={{ page: "metrics", project, stage }} query={here({ all: "1" })} chosen={whole}>All {String(differ.length + same.length)} parameters</To></span> : null}
             right={same.length > 0 && !whole ? <span class="p2">{counted(same.length, "parameter")} {same.length === 1 ? "is" : "are"} the same in all</span> : null}>
             <Table project={project} stage={stage} results={ranking} drawn={new Set(drawn.map((one) => one.key))} styles={styles} metric={metric} goal={goal} parameters={whole ? [...differ, ...same] : differ} others={others.slice(0, 3)} more={more} choose={choose} />
           </Part>

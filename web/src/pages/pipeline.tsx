@@ -62,8 +62,8 @@ function Shown({ project, title, pipeline, query }: { project: string; title: st
       <Feeds query={query} of={{ project, pipeline: title }} />
       <div class="cols">
         <Part id="spec" title="Spec" beside={<span class="tabs">
-          <To place={{ page: "pipeline", project, pipeline: title }} class={view ? "" : "on"}>as written</To>
-          <To place={{ page: "pipeline", project, pipeline: title }} query={{ view: "effective" }} class={view === "effective" ? "on" : ""}>with defaults</To></span>}>
+          <To place={{ page: "pipeline", project, pipeline: title }} chosen={view !== "effective"}>as written</To>
+          <To place={{ page: "pipeline", project, pipeline: title }} query={{ view: "effective" }} chosen={view === "effective"}>with defaults</To></span>}>
           <TextLines of={view === "effective" ? effective : written} whole />
         </Part>
         <aside aria-label="About this pipeline">

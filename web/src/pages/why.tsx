@@ -31,7 +31,7 @@ function download(what: object, file: string): void {
 function Directions({ place, dir }: { place: Place; dir: Dir }) {
   return (
     <span class="tabs">
-      {DIRS.map(([value, words]) => <To key={value} place={place} query={{ dir: value === "up" ? undefined : value }} class={value === dir ? "on" : ""}>{words}</To>)}
+      {DIRS.map(([value, words]) => <To key={value} place={place} query={{ dir: value === "up" ? undefined : value }} chosen={value === dir}>{words}</To>)}
     </span>
   );
 }

@@ -1,10 +1,11 @@
 // Dialogs: what will happen and what stays; the focus is on what does no harm.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ErrorNote } from "./page";
 
 export function Dialog({ title, close, children, wide = false }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
   const place = useRef<HTMLDialogElement>(null);
+  const id = useId(); // two may be open: one of a page, and that of a session that has ended
   useEffect(() => {
     const dialog = place.current!;
     const before = document.activeElement as HTMLElement | null;
@@ -15,10 +16,10 @@ export function Dialog({ title, close, children, wide = false }: { title: string
     };
   }, []);
   return (
-    <dialog ref={place} class={wide ? "wide" : ""} aria-labelledby="dialog-title" onCancel={(event) => (event.preventDefault(), close())}
+    <dialog ref={place} class={wide ? "wide" : ""} aria-labelledby={id} onCancel={(event) => (event.preventDefault(), close())}
       onClick={(event) => event.target === place.current && close()}>
       <div class="dialog">
-        <h2 id="dialog-title">{title}</h2>
+        <h2 id={id}>{title}</h2>
         {children}
       </div>
     </dialog>

@@ -16,13 +16,18 @@ import { To } from "./words";
 // How many things need somebody: set by the start page.
 export const needs = signal(0);
 
-// What is read out: ends and failures, at most one in five seconds.
+// What is read out: what needs somebody, at most one sentence in five seconds. Of several that come sooner the newest is said then.
 export const said = signal("");
-let lastSaid = 0;
+const SAY_MS = 5000;
+let lastSaid = -Infinity;
+let waits: ReturnType<typeof setTimeout> | undefined;
+
 export function announce(text: string): void {
-  if (Date.now() - lastSaid < 5000) return;
-  lastSaid = Date.now();
-  said.value = text;
+  clearTimeout(waits);
+  waits = setTimeout(() => {
+    lastSaid = Date.now();
+    said.value = text;
+  }, Math.max(0, lastSaid + SAY_MS - Date.now()));
 }
 
 const PLACES: { text: string; place: Place; pages: Place["page"][] }[] = [

@@ -1,5 +1,5 @@
 // Where a file came from, as a list: a chain goes straight down, only a fork indents; many alike files are one row that opens.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { WhyNode } from "../api/schema";
 import { middle, name } from "../core/foreign";
 import { counted, short, size } from "../core/format";
@@ -42,11 +42,15 @@ function StageRow({ node }: { node: WhyNode }) {
 // The nodes below a file: its stage, then what the stage read.
 function Inputs({ inputs }: { inputs: WhyNode[] }) {
   const [all, setAll] = useState(false);
+  const fork = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    if (all) fork.current?.children[1]?.querySelector("a")?.focus(); // the button that had the focus is gone
+  }, [all]);
   if (inputs.length === 0) return null;
   if (inputs.length === 1) return <Node node={inputs[0]!} />;
   const shown = all || inputs.length <= ALIKE ? inputs : inputs.slice(0, 1);
   return (
-    <ul class="fork">
+    <ul ref={fork} class="fork">
       {shown.map((node, i) => <li key={i}><Node node={node} /></li>)}
       {shown.length < inputs.length && <li><div class="n end"><button type="button" class="btn plain small" onClick={() => setAll(true)}>and {inputs.length - shown.length} more</button></div></li>}
     </ul>

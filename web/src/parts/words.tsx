@@ -29,10 +29,10 @@ export function Took({ from, to }: { from: number | null | undefined; to: number
   return <>{duration(((to || now.value * 1000) - from) / 1000)}{to ? "" : " so far"}</>;
 }
 
-export function To({ place, query, children, class: also, row = false, label }: {
-  place: Place; query?: Record<string, string | undefined>; children: ComponentChildren; class?: string; row?: boolean; label?: string;
+export function To({ place, query, children, class: also, row = false, label, chosen = false }: {
+  place: Place; query?: Record<string, string | undefined>; children: ComponentChildren; class?: string; row?: boolean; label?: string; chosen?: boolean; // of tabs: the one that is shown
 }) {
-  return <a href={href(place, query)} class={also} {...(row ? { "data-row": true } : {})} {...(label ? { "aria-label": label } : {})}>{children}</a>;
+  return <a href={href(place, query)} class={also} {...(row ? { "data-row": true } : {})} {...(label ? { "aria-label": label } : {})} {...(chosen ? { "aria-current": "true" as const } : {})}>{children}</a>;
 }
 
 export function Id({ of, place }: { of: string; place?: Place }) {
