@@ -24,11 +24,6 @@ export interface Change {
   more: boolean; // there are further changes that were not counted
 }
 
-export function countChanges(changes: { change: string }[], more: boolean): Change {
-  const count = (kind: string) => changes.filter((one) => one.change === kind).length;
-  return { added: count("added"), modified: count("changed"), deleted: count("removed"), more };
-}
-
 // "+3 ~1 −2", "+1 file", "over 1,000 files"
 export function changeWords(change: Change): string {
   const { added, modified, deleted, more } = change;

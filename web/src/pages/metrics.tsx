@@ -3,6 +3,7 @@
 import { useRef } from "preact/hooks";
 import { get } from "../api/client";
 import type { MetricCurve, MetricJobs } from "../api/schema";
+import { download } from "../core/download";
 import { name } from "../core/foreign";
 import { counted, figure, number, short } from "../core/format";
 import { setQuery } from "../core/going";
@@ -45,14 +46,6 @@ function Curve({ project, stage, drawn, metric, styles, best }: { project: strin
       <LineChart metric={metric} lines={drawn.map((result): Line => ({ result, style: styles.get(result.key) ?? 0, best: result.key === best, steps: curves[result.key]?.steps ?? [], values: curves[result.key]?.values ?? [] }))} />
     )}</Content>
   );
-}
-
-function download(text: string, file: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  link.download = file;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 interface TableProps {
@@ -129,7 +122,7 @@ function Compared({ project, stage, query, first, all, more }: { project: string
     <>
       <Head title={headlineOf(stage, ranking, metric, goal, more ? results.length : 0)}
         lead={[<>{counted(results.length, "result")}{more ? " so far" : ""} of <To place={{ page: "repo", project, repo: stage }}>{name(stage)}</To></>, metric ? <>{goal === "max" ? "highest" : "lowest"} <b>{name(metric)}</b> first</> : null, live ? `${counted(live, "result")} live` : null]}
-        acts={<button type="button" class="btn" onClick={() => download(csvOf(ranking, goal), `${stage}-metrics.csv`)}><Icon of="down" />CSV</button>} />
+        acts={<button type="button" class="btn" onClick={() => download(csvOf(ranking, goal), "text/csv", `${stage}-metrics.csv`)}><Icon of="down" />CSV</button>} />
       {results.length === 0 ? <p class="panel empty">Lines of JSON that a command writes to metrics.jsonl in its output folder are compared here: {`{"step": 3, "loss": 0.2}`}.</p> : (
         <>
           <div class="filters" role="group" aria-label="Metric">

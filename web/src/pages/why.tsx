@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { ApiError, get } from "../api/client";
 import type { Provenance, ProvenanceNode, WhyNode } from "../api/schema";
+import { download } from "../core/download";
 import { middle, name } from "../core/foreign";
 import { counted, size } from "../core/format";
 import { useLoad } from "../core/load";
@@ -19,14 +20,6 @@ import { Gone } from "./gone";
 
 const DIRS = [["up", "Made from"], ["all", "Both"], ["down", "Made from it"]] as const;
 type Dir = (typeof DIRS)[number][0];
-
-function download(what: object, file: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(what, null, 2)], { type: "application/json" }));
-  link.download = `${file}.provenance.json`;
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
 
 function Directions({ place, dir }: { place: Place; dir: Dir }) {
   return (
@@ -136,7 +129,7 @@ export function WhyPage({ project, repo, ref_, path, query }: { project: string;
         lead={[<To place={{ page: "files", project, repo, ref: answer.commit, path }}><code>{middle(`${repo}@${answer.commit.slice(0, 8)}:/${path}`, 70)}</code></To>,
           facts?.sources.length ? `${counted(facts.sources.length, "source file")} in ${counted(new Set(facts.sources.map((one) => one.commit)).size, "commit")}` : null]}
         acts={<><CopyButton small={false} text={link}>Copy link</CopyButton>
-          <button type="button" class="btn" onClick={() => download({ link, ...answer }, path.split("/").pop() || repo)}><Icon of="down" />JSON</button></>} />
+          <button type="button" class="btn" onClick={() => download(JSON.stringify({ link, ...answer }, null, 2), "application/json", `${path.split("/").pop() || repo}.provenance.json`)}><Icon of="down" />JSON</button></>} />
       <div class="cols">
         <div>
           <GraphPart key={`${dir} ${answer.root} ${answer.path}`} answer={answer} project={project} repo={repo} place={place} dir={dir} />

@@ -45,3 +45,10 @@ export function DatumBar({ datums, gpu = false, over = true }: { datums: Datums;
   const label = `${number(datums.done)} ran, ${number(datums.reused)} reused, ${number(datums.failed)} failed, of ${number(datums.total)}`;
   return <Bar pieces={datumPieces(datums, gpu, over)} label={label} />;
 }
+
+// A hatched surface, for what is held and does nothing.
+export function Hatch({ id, wide = 5 }: { id: string; wide?: number }) {
+  return (
+    <defs><pattern id={id} width={wide} height={wide} patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-bg" width={wide} height={wide} /><path class="hatch-line" d={`M0 0V${wide}`} /></pattern></defs>
+  );
+}

@@ -1,12 +1,7 @@
 // What GPUs did, as bars: computing below, held idle hatched above. The same numbers stand in a table.
 import { clock, number, percent } from "../core/format";
 import { type Step, joined } from "../core/gpus";
-
-function Hatch({ id, wide = 5 }: { id: string; wide?: number }) {
-  return (
-    <defs><pattern id={id} width={wide} height={wide} patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-bg" width={wide} height={wide} /><path class="hatch-line" d={`M0 0V${wide}`} /></pattern></defs>
-  );
-}
+import { Hatch } from "./bar";
 
 const [W, H, LEFT, TOP] = [296, 152, 22, 6];
 const BASE = 118;

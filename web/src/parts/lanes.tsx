@@ -7,6 +7,7 @@ import { clock, counted, duration } from "../core/format";
 import { type View, gpuSentence, headlineOf, laneName, laneWords, viewAfter } from "../core/lanes";
 import { useLoad } from "../core/load";
 import { isOver } from "../core/states";
+import { Hatch } from "./bar";
 import { ErrorNote } from "./page";
 import { tickText, ticks } from "./timeline";
 
@@ -16,10 +17,6 @@ const PITCH = 22;
 const BAR = 14;
 
 type X = (us: number) => number;
-
-function Hatch() {
-  return <defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-bg" width="6" height="6" /><path class="hatch-line" d="M0 0V6" /></pattern></defs>;
-}
 
 const CLASS: Record<string, string> = { wait: "p-wait", start: "p-start", fetch: "p-fetch", upload: "p-up", idle_gpu: "p-idle" };
 
@@ -67,7 +64,7 @@ function Drawing({ timeline }: { timeline: RunTimeline }) {
   }
   return (
     <svg class="tl lanes" viewBox={`0 0 ${W} ${h + 4}`} role="img" aria-label="Timeline of the workers; the table below has the same times">
-      <Hatch />
+      <Hatch id="hatch" wide={6} />
       {ticks(from / 1000, to / 1000).filter((at) => x(at * 1000) > LEFT + 20 && x(at * 1000) < W - 20).map((at) => (
         <g key={at}><path class="grid" d={`M${x(at * 1000)} 24V${h}`} /><text x={x(at * 1000)} y="16" text-anchor="middle">{tickText(at, (to - from) / 1000)}</text></g>
       ))}
