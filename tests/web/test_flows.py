@@ -124,7 +124,8 @@ def test_a_used_link_says_so(chromium, world):
 
 def test_a_session_that_ends_keeps_the_page(chromium, world):
     chromium.open(world.daemon)
-    chromium.go("/check")
+    chromium.go("/pipelines")
+    chromium.do("click", at="main >> text=Check a spec")
     chromium.do("fill", at="textarea", text="{}")
     for one in world.daemon.http("GET", "/api/v1/login-sessions")["login_sessions"]:
         world.daemon.http("DELETE", f"/api/v1/login-sessions/{one['id']}")

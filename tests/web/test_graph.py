@@ -91,7 +91,7 @@ def test_the_search_goes_through_what_it_finds(page):
     assert page.js("document.querySelectorAll('.g .dim').length") > 0
     page.do("press", key="ArrowDown")
     page.do("waitfor", js="document.querySelector('.graph-find [role=status]').textContent.startsWith('2 of')")
-    assert page.js("document.querySelector('.found a').getAttribute('aria-label')") != first
+    page.do("waitfor", js=f"document.querySelector('.found a')?.getAttribute('aria-label') !== {json.dumps(first)}")
     page.do("press", key="ArrowUp")
     page.do("waitfor", js="document.querySelector('.graph-find [role=status]').textContent.startsWith('1 of')")
     page.do("press", key="Escape")
