@@ -330,6 +330,6 @@ static const struct pl_api_route routes[] = {
      .summary = "Returns the folder path, with everything below it, as a tar (default) or zip archive in one folder of its name. "
                 "Zip entries are stored, not compressed. A symbolic link that leads out of the folder is a text file with its "
                 "target. A reply that is cut off is incomplete.",
-     .query = "path format", .reply = "application/octet-stream"},
+     .query = "path format", .reply = "application/*"},
 };
 const struct pl_api_table pl_api_routes_archive = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

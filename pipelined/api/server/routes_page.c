@@ -175,6 +175,7 @@ static const struct pl_api_route routes[] = {
     PLACE("/why/{path...}"),
     PLACE("/pipelines"),
     PLACE("/pipelines/{path...}"),
+    PLACE("/check"),
     PLACE("/gpus"),
     PLACE("/metrics/{path...}"),
     {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "Returns a file of the web page.",
