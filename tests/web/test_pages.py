@@ -20,6 +20,11 @@ PAGES = {
     "diff": lambda w: "/diff/default/report/{1}/{0}".format(*w.commits("report")),
     "rundiff": lambda w: "/diff/{1}/{0}".format(*w.commits("digits")),
     "why": lambda w: "/why/default/infer/master/-/b1/predictions.csv",
+    "why-down": lambda w: "/why/default/digits/master/-/train/b1.csv?dir=down",
+    "why-commit": lambda w: f"/why/default/train/{w.commits('train')[0]}/-/?dir=all",
+    "metrics": lambda w: "/metrics/default/train",
+    "metrics-all": lambda w: "/metrics/-",
+    "check": lambda w: "/check",
     "pipelines": lambda w: "/pipelines",
     "pipeline": lambda w: "/pipelines/default/street",
     "gpus": lambda w: "/gpus",
@@ -33,9 +38,11 @@ def test_pages_are_accessible_and_fit(chromium, world, size, theme):
     chromium.open(world.daemon, size, theme)
     wrong = {}
     for name, path in PAGES.items():
-        chromium.go(path(world))
+        status = chromium.go(path(world))
         chromium.do("waitfor", js="!document.querySelector('.skeleton') && !/…$/.test(document.querySelector('h1').textContent)")
         found = [f"{one['id']}: {node}" for one in chromium.do("axe") for node in one["nodes"]]
+        if status != 200:
+            found.append(f"the daemon answers {status} to its address")
         if chromium.js("document.documentElement.scrollWidth > innerWidth"):
             found.append("scrolls sideways")
         if chromium.js("document.querySelectorAll('h1').length != 1 || document.querySelectorAll('main').length != 1"):
