@@ -37,9 +37,9 @@ static void filter_finish(struct filter *f)
 /* Reads an argument with values between commas as ",a,b,". */
 static int read_words(const struct pl_http_request *req, const char *name, char **ret, struct pl_err *err)
 {
-    const char *text = pl_http_query(req, name);
+    const char *text = pl_http_query(req, name), *comma = text && *text ? "," : "";
 
-    if (asprintf(ret, text && *text ? ",%s," : "", text) < 0) {
+    if (asprintf(ret, "%s%s%s", comma, *comma ? text : "", comma) < 0) {
         *ret = NULL;
         return pl_err_nomem(err);
     }
