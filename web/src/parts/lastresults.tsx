@@ -57,7 +57,7 @@ export function LastResults({ project }: { project: string }) {
   const newest = [...stages].sort((a, b) => b.jobs[0]!.created_us - a.jobs[0]!.created_us).slice(0, SHOWN);
   return (
     <Part id="results" title="Last results" right={<To place={{ page: "metrics", project: "-", stage: "" }}>all metrics</To>}>
-      <ul class="rows panel">{newest.map((one) => <One key={`${one.project}/${one.stage}`} of={one} />)}</ul>
+      <ul class="rows panel results">{newest.map((one) => <One key={`${one.project}/${one.stage}`} of={one} />)}</ul>
     </Part>
   );
 }
