@@ -448,8 +448,11 @@ void pl_gpu_ledger_mark(const struct pl_gpu_ledger *l, json_t *report)
 
     json_array_foreach(json_object_get(report, "gpus"), i, one)
     {
+        /* the last look may be older than this report, in which a datum has begun meanwhile */
+        const bool began = percent_of(one) < 0 && json_is_true(json_object_get(one, "computing"));
+
         by = json_object_get(one, "by");
-        if (by)
+        if (by && !began)
             mark(find_series(l, node, pl_json_str(one, "product"), (int)json_integer_value(json_object_get(one, "slot"))), one,
                  by);
     }

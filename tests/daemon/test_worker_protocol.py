@@ -162,7 +162,7 @@ def test_unsent_output_of_a_task_that_is_taken_back_is_dropped_with_one_line(sta
     daemon.end()
     assert worker.end() == 0
     dropped = re.findall("task t1: ([0-9]+) bytes of output and metrics could not be sent to the daemon: the task ended before", worker.said())
-    assert len(dropped) == 1 and int(dropped[0]) > 2500000, dropped
+    assert len(dropped) == 1 and int(dropped[0]) > 2000000, dropped  # but for a request under way and what is in the pipe
     assert worker.said().count("could not be sent") == 1
 
 

@@ -130,6 +130,24 @@ static void a_measurement_says_what_is_idle(void **state)
     pl_gpu_ledger_destroy(l);
 }
 
+static void a_datum_that_has_begun_since_the_last_look_is_not_idle(void **state)
+{
+    json_t *held = json(HELD), *computing = json(COMPUTING);
+    struct pl_gpu_ledger *l;
+
+    (void)state;
+    assert_int_equal(pl_gpu_ledger_create(&l, NULL), 0);
+    see(l, 5, HELD);
+    pl_gpu_ledger_mark(l, held);
+    pl_gpu_ledger_mark(l, computing);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(json_object_get(held, "gpus"), 0), "idle_since_us")),
+                     AT(5));
+    assert_null(json_object_get(json_array_get(json_object_get(computing, "gpus"), 0), "idle_since_us"));
+    json_decref(held);
+    json_decref(computing);
+    pl_gpu_ledger_destroy(l);
+}
+
 static void the_nodes_of_a_cluster_are_a_series_for_each_product(void **state)
 {
     struct pl_gpu_ledger *l;
@@ -246,6 +264,7 @@ int main(void)
         cmocka_unit_test(what_held_and_what_computed_is_summed_by_the_minute),
         cmocka_unit_test(gpus_at_rest_make_one_span_in_ten_minutes),
         cmocka_unit_test(a_measurement_says_what_is_idle),
+        cmocka_unit_test(a_datum_that_has_begun_since_the_last_look_is_not_idle),
         cmocka_unit_test(the_nodes_of_a_cluster_are_a_series_for_each_product),
         cmocka_unit_test(a_clock_that_is_set_makes_a_gap_and_no_time),
         cmocka_unit_test(more_nodes_than_the_bound_share_a_series),
