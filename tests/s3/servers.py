@@ -290,7 +290,7 @@ rgw enable ops log = false
         self.until("monitor", lambda: knows(conf, osd))
         command("ceph-osd", "-c", conf, "-i", "0", "--mkfs", "--osd-uuid", osd)
         self.spawn("ceph-osd", "-c", conf, "-i", "0", "-f")
-        command("timeout", "30", "radosgw-admin", "-c", conf, "-n", "client.rgw.a", "user", "create", "--uid", "test", "--display-name", "test",
+        command("timeout", "60", "radosgw-admin", "-c", conf, "-n", "client.rgw.a", "user", "create", "--uid", "test", "--display-name", "test",
                 "--access-key", self.access_key, "--secret-key", self.secret_key)
         self.spawn("radosgw", "-c", conf, "-n", "client.rgw.a", "-f")
 
