@@ -34,22 +34,14 @@ static int repo_gone(struct pl_conn *c, const struct pl_principal *asker, const 
 static int commit_gone(struct pl_conn *c, const struct pl_repo_row *repo, const char *project, const char *name, const char *ref,
                        struct pl_err *err)
 {
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char past[PL_ID_HEX + 2], time[32];
     const size_t n = strlen(ref);
-    int r;
+    struct pl_err gone = {0};
 
-    if (n < PL_COMMIT_REF_PREFIX_DIGITS || n > PL_ID_HEX || strspn(ref, "0123456789abcdef") != n)
+    if (n < PL_COMMIT_REF_PREFIX_DIGITS || n > PL_ID_HEX || strspn(ref, "0123456789abcdef") != n ||
+        pl_db_commit_gone(c, project, name, repo->id, ref, PL_EGONE, &gone) != PL_EGONE)
         return 0;
-    snprintf(past, sizeof past, "%sg", ref);
-    r = pl_sql_query(c, NULL, &rows, "SELECT run, at_us, why FROM commit_gone WHERE repo = ? AND run >= ? AND run < ? LIMIT 1",
-                     "iss", repo->id, ref, past);
-    r = r < 0 ? r : pl_sql_next(c, &rows, NULL);
-    if (r <= 0)
-        return 0;
-    *err = (struct pl_err){0};
-    return pl_err_set(err, PL_EGONE, "commit %.8s of %s/%s was removed on %.10s: %s", pl_col_text(&rows, 0), project, name,
-                      pl_clock_text(pl_col_int(&rows, 1), time), pl_col_text(&rows, 2));
+    *err = gone;
+    return PL_EGONE;
 }
 
 int pl_gone_commit(struct pl_api *a, const struct pl_http_request *req, const char *ref, int r, struct pl_err *err)

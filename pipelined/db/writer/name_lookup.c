@@ -231,8 +231,8 @@ static int go_back(struct pl_conn *c, const char *project, const char *repo, uns
     return 0;
 }
 
-/* Returns PL_ENOTFOUND with the time and the reason if a commit with this id, or prefix, was deleted; else 0. */
-static int check_gone(struct pl_conn *c, const char *project, const char *repo, int64_t row, const char *id, struct pl_err *err)
+int pl_db_commit_gone(struct pl_conn *c, const char *project, const char *repo, int64_t row, const char *id, int code,
+                      struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char past[PL_NAME_MAX_BYTES + 2], time[32];
@@ -244,7 +244,7 @@ static int check_gone(struct pl_conn *c, const char *project, const char *repo, 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
-    return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s/%s was removed on %.10s: %s", pl_col_text(&rows, 0), project, repo,
+    return pl_err_set(err, code, "commit %.8s of %s/%s was removed on %.10s: %s", pl_col_text(&rows, 0), project, repo,
                       pl_clock_text(pl_col_int(&rows, 1), time), pl_col_text(&rows, 2));
 }
 
@@ -269,7 +269,7 @@ int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, 
         if (pl_sql_int(c, NULL, &branch, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", found.id, name) == 0)
             return pl_err_set(err, PL_ENOTFOUND, "branch %s/%s@%s has no commit yet", project, repo, name);
         if (ref->kind == PL_COMMIT_REF_ID || ref->kind == PL_COMMIT_REF_PREFIX)
-            r = check_gone(c, project, repo, found.id, name, err);
+            r = pl_db_commit_gone(c, project, repo, found.id, name, PL_ENOTFOUND, err);
         if (r < 0)
             return r;
         return pl_err_set(err, PL_ENOTFOUND, "%s/%s has no %s \"%s\"", project, repo,

@@ -58,6 +58,11 @@ struct pl_commit_row {
 PL_MUST_CHECK
 int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_commit_ref *ref,
                       struct pl_commit_row *ret, struct pl_err *err);
+/* If a commit of the repo, whose row id is `row`, with this id or prefix of one was deleted: returns `code`, and `err` says when and
+ * why. Else 0; errors of the database. */
+PL_MUST_CHECK
+int pl_db_commit_gone(struct pl_conn *c, const char *project, const char *repo, int64_t row, const char *id, int code,
+                      struct pl_err *err);
 /* Like pl_db_commit_find, with the ref as the text that a user writes after the @ ("" = master). */
 PL_MUST_CHECK
 int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo, const char *ref, struct pl_commit_row *ret,
