@@ -127,7 +127,7 @@ static int add_holder(struct pl_gpu_history *h, struct curve *series, const stru
     struct curve *c;
     int r = 0;
 
-    if (!project || !stage || (*stage && h->config.may_see && !h->config.may_see(h->config.self, project, stage)))
+    if (!project || !stage || (*stage && h->config.may_see && !h->config.may_see(h->config.who, project, stage)))
         project = stage = "";
     r = curve_at(h, &h->stages, &h->n_stages, *stage ? PL_GPU_HISTORY_STAGES_MAX - 1 : PL_GPU_HISTORY_STAGES_MAX, project, stage,
                  -1, &c, err);

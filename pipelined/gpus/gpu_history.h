@@ -18,8 +18,8 @@ struct pl_gpu_history_config {
     int64_t from_us, to_us; /* from_us < to_us */
     unsigned points;        /* 1..PL_GPU_HISTORY_POINTS_MAX */
     /* True if the stage may be named; the time of others counts as that of what is not ours. NULL: all may be. */
-    bool (*may_see)(void *self, const char *project, const char *stage);
-    void *self;
+    bool (*may_see)(const void *who, const char *project, const char *stage);
+    const void *who;
 };
 
 PL_MUST_CHECK

@@ -122,7 +122,7 @@ static json_t *seen_by(const json_t *holder, const struct pl_gpu_queue_reader *r
                                                                                                              "idle_since_us"};
     const bool is_ours = *pl_json_str(holder, "stage") != '\0';
     const bool may =
-        is_ours ? reader->may_see(reader->self, pl_json_str(holder, "project"), pl_json_str(holder, "stage")) : reader->sees_pods;
+        is_ours ? reader->may_see(reader->who, pl_json_str(holder, "project"), pl_json_str(holder, "stage")) : reader->sees_pods;
     json_t *o = json_pack("{s:I}", "gpus", number(holder, "gpus"));
 
     for (size_t i = 0; may && i < (is_ours ? PL_ARRAY_SIZE(ours) : PL_ARRAY_SIZE(others)); i++) {

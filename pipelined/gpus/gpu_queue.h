@@ -16,8 +16,8 @@
 struct pl_gpu_queue_reader {
     int64_t now_us;
     /* True if the reader may know of the stage, and of pods that are not ours. */
-    bool (*may_see)(void *self, const char *project, const char *stage);
-    void *self;
+    bool (*may_see)(const void *who, const char *project, const char *stage);
+    const void *who;
     bool sees_pods;
 };
 

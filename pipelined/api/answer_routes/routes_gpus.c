@@ -9,11 +9,6 @@
 #define POINTS_DEFAULT 240
 #define SPAN_US        PL_GPU_STATE_MAX_US /* no span is longer */
 
-static bool may_see(void *self, const char *project, const char *stage)
-{
-    return pl_access_may_read(self, project, stage);
-}
-
 static int read_range(const struct pl_http_request *req, struct pl_gpu_history_config *ret, struct pl_err *err)
 {
     uint64_t from, to, points;
@@ -32,8 +27,8 @@ static int read_range(const struct pl_http_request *req, struct pl_gpu_history_c
     *ret = (struct pl_gpu_history_config){.from_us = (int64_t)from,
                                           .to_us = (int64_t)to,
                                           .points = (unsigned)points,
-                                          .may_see = may_see,
-                                          .self = (void *)(uintptr_t)pl_http_context(req)};
+                                          .may_see = pl_access_may_read,
+                                          .who = pl_http_context(req)};
     return 0;
 }
 

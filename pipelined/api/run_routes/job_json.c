@@ -132,16 +132,11 @@ void pl_job_add_live(struct pl_api *a, json_t *job)
         insert_first(json_object_get(job, "workers"), json_object_get(live, "served_by"));
 }
 
-static bool may_see(void *self, const char *project, const char *stage)
-{
-    return pl_access_may_read(self, project, stage);
-}
-
 int pl_wait_explain(const struct pl_http_request *req, json_t *entry, const json_t *gpus, struct pl_err *err)
 {
     const struct pl_gpu_queue_reader reader = {.now_us = pl_clock_wall_us(),
-                                               .may_see = may_see,
-                                               .self = (void *)(uintptr_t)pl_http_context(req),
+                                               .may_see = pl_access_may_read,
+                                               .who = pl_http_context(req),
                                                .sees_pods = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL)};
 
     return pl_gpu_queue_explain(entry, gpus, &reader, err);

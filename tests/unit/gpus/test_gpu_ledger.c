@@ -209,9 +209,9 @@ static void more_nodes_than_the_bound_share_a_series(void **state)
 
 /* ---- curves ---- */
 
-static bool not_secret(void *self, const char *project, const char *stage)
+static bool not_secret(const void *who, const char *project, const char *stage)
 {
-    (void)self;
+    (void)who;
     return strcmp(project, "secret") != 0 && *stage;
 }
 

@@ -25,9 +25,9 @@ static json_t *json(const char *text)
     return o;
 }
 
-static bool not_secret(void *self, const char *project, const char *stage)
+static bool not_secret(const void *who, const char *project, const char *stage)
 {
-    (void)self;
+    (void)who;
     (void)stage;
     return strcmp(project, "secret") != 0;
 }
