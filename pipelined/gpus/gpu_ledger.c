@@ -431,12 +431,20 @@ int pl_gpu_ledger_see(struct pl_gpu_ledger *l, int64_t now_us, const json_t *rep
 
 /* ---- the present ---- */
 
+/* Returns whether a datum runs on what nothing measures. The last look may be older than the report that says so. */
+static bool has_begun(const json_t *o)
+{
+    const json_t *computing = json_object_get(o, "computing");
+
+    return percent_of(o) < 0 && (json_is_true(computing) || json_number_value(computing) > 0);
+}
+
 static void mark(const struct series *s, json_t *o, const json_t *by)
 {
     const bool ours = *pl_json_str(by, "stage") != '\0';
     const struct holder *h = s ? find_holder(s, ours ? pl_json_str(by, "project") : "", pl_json_str(by, "stage")) : NULL;
 
-    if (h && h->idle_since_us)
+    if (h && h->idle_since_us && !has_begun(o))
         json_object_set_new(o, "idle_since_us", json_integer(h->idle_since_us));
 }
 
@@ -448,11 +456,8 @@ void pl_gpu_ledger_mark(const struct pl_gpu_ledger *l, json_t *report)
 
     json_array_foreach(json_object_get(report, "gpus"), i, one)
     {
-        /* the last look may be older than this report, in which a datum has begun meanwhile */
-        const bool began = percent_of(one) < 0 && json_is_true(json_object_get(one, "computing"));
-
         by = json_object_get(one, "by");
-        if (by && !began)
+        if (by)
             mark(find_series(l, node, pl_json_str(one, "product"), (int)json_integer_value(json_object_get(one, "slot"))), one,
                  by);
     }
