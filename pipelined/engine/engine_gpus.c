@@ -14,6 +14,7 @@
 #define LOOK_SHARE    50   /* a look that takes 10 ms is followed by a pause of 500 ms at least */
 #define REPORT_MS     5000 /* how long a report of this machine's driver stands for */
 #define KEPT_US       (24 * 3600 * 1000000ll)
+#define ENDED_KEPT    60   /* spans that wait for a database that fails: an hour */
 #define ROWS_KEPT     4000 /* a span ends with its minute: more come only from many starts of the daemon */
 
 struct pl_egpus {
@@ -23,10 +24,12 @@ struct pl_egpus {
     int64_t next_ms; /* no look before this time */
     json_t *report;  /* the last one of this machine's driver; NULL = none, or workers are pods */
     int64_t report_ms;
-    json_t *waiting; /* spans that the database refused */
-    json_t *written; /* spans that were handed to the database last */
-    bool changed;    /* a change was seen of which no event tells yet */
-    int64_t open_ms; /* when the span that goes on was written last, so that a crash loses LOOK_HELD_MS of it */
+    json_t *ended;              /* spans that have ended, of which it is not known that the database has them */
+    uint64_t n_ended;           /* spans that have ended since the start; the last ones are in `ended` */
+    _Atomic uint64_t n_written; /* of them, those that the database has; set by its thread */
+    bool refused;               /* the last write failed; of the database's thread */
+    bool changed;               /* a change was seen of which no event tells yet */
+    int64_t open_ms;            /* when the span that goes on was written last, so that a crash loses LOOK_HELD_MS of it */
 };
 
 /* ---- who holds them ---- */
@@ -311,8 +314,10 @@ json_t *pl_engine_queue(void *self, const char *run, const char *project, const 
 /* ---- their history ---- */
 
 struct write {
-    json_t *spans; /* NULL = none */
-    json_t *event; /* NULL = nothing has changed */
+    struct pl_egpus *gpus;
+    json_t *spans;    /* NULL = none */
+    json_t *event;    /* NULL = nothing has changed */
+    uint64_t n_ended; /* spans that have ended since the start, with those of this write */
     int64_t now_us;
 };
 
@@ -348,25 +353,28 @@ static void write_done(void *arg, int r, const struct pl_err *err)
 {
     struct write *w = arg;
 
-    if (r < 0)
-        pl_log_warn("engine", "cannot record what the GPUs did: %s", err->msg);
+    if (r < 0 && !w->gpus->refused)
+        pl_log_warn("engine", "cannot record what the GPUs did, will be tried again: %s", err->msg);
+    if (r >= 0 && w->spans)
+        atomic_store(&w->gpus->n_written, w->n_ended);
+    if (r < 0 || w->spans)
+        w->gpus->refused = r < 0;
     json_decref(w->spans);
     json_decref(w->event);
     free(w);
 }
 
-/* Returns the spans to write: those that the database refused before, and those that have ended since. */
-static json_t *spans_to_write(struct pl_egpus *g)
+/* Takes the spans that have ended from the ledger, and forgets those that the database has. */
+static void take_spans(struct pl_egpus *g)
 {
     json_t *ended = pl_gpu_ledger_take(g->ledger);
 
-    if (ended) {
-        json_array_extend(g->waiting, ended);
-        json_decref(ended);
-    }
-    while (json_array_size(g->waiting) > PL_GPU_SPAN_IDLE_MINUTES)
-        json_array_remove(g->waiting, 0);
-    return json_array_size(g->waiting) > 0 ? json_deep_copy(g->waiting) : NULL;
+    g->n_ended += json_array_size(ended);
+    if (ended)
+        json_array_extend(g->ended, ended);
+    json_decref(ended);
+    while (json_array_size(g->ended) > PL_MIN(g->n_ended - atomic_load(&g->n_written), (uint64_t)ENDED_KEPT))
+        json_array_remove(g->ended, 0);
 }
 
 static void write_spans(struct pl_engine *e, bool changed)
@@ -377,8 +385,10 @@ static void write_spans(struct pl_engine *e, bool changed)
 
     if (!w)
         return;
-    w->now_us = pl_clock_wall_us();
-    w->spans = spans_to_write(g);
+    take_spans(g);
+    *w = (struct write){.gpus = g, .n_ended = g->n_ended, .now_us = pl_clock_wall_us()};
+    if (json_array_size(g->ended) > 0)
+        w->spans = json_deep_copy(g->ended);
     if (n.held > 0 && pl_clock_mono_ms() - g->open_ms >= LOOK_HELD_MS) {
         json_t *open = pl_gpu_ledger_open(g->ledger);
 
@@ -391,15 +401,9 @@ static void write_spans(struct pl_engine *e, bool changed)
         w->event = json_pack("{s:I, s:I, s:I, s:I}", "capacity", (json_int_t)n.capacity, "held", (json_int_t)n.held, "computing",
                              (json_int_t)n.computing, "idle", (json_int_t)n.idle);
     if ((!w->spans && !w->event) || pl_db_submit(e->config.db, PL_TX_UNLOGGED, write_tx, write_done, w, NULL) < 0) {
-        json_decref(w->spans); /* refused spans wait for the next write */
+        json_decref(w->spans); /* the next write has them too */
         json_decref(w->event);
         free(w);
-        return;
-    }
-    if (json_array_size(g->waiting) > 0) {
-        json_decref(g->written);
-        g->written = g->waiting;
-        g->waiting = json_array();
     }
 }
 
@@ -452,7 +456,7 @@ static void do_spans(void *arg)
 {
     struct asked *a = arg;
     struct pl_egpus *g = a->engine->gpus;
-    json_t *open, *report, *ended;
+    json_t *open, *report, *copy;
     bool changed = false;
 
     if (!g)
@@ -464,16 +468,13 @@ static void do_spans(void *arg)
         look_in(g, 0);
     }
     json_decref(report);
-    ended = spans_to_write(g); /* moves them to `waiting` */
-    json_decref(ended);
+    take_spans(g);
     open = pl_gpu_ledger_open(g->ledger);
-    json_array_extend(a->spans, g->written);
-    json_array_extend(a->spans, g->waiting);
+    copy = json_deep_copy(g->ended); /* the caller is another thread */
+    json_array_extend(a->spans, copy);
+    json_decref(copy);
     if (open)
         json_array_append_new(a->spans, open);
-    ended = json_deep_copy(a->spans); /* the caller is another thread */
-    json_decref(a->spans);
-    a->spans = ended;
 }
 
 json_t *pl_engine_gpu_spans(void *self)
@@ -497,8 +498,7 @@ int pl_engine_gpus_start(struct pl_engine *e, uint32_t slots, struct pl_err *err
     if (!g)
         return pl_err_nomem(err);
     e->gpus = g;
-    g->waiting = json_array();
-    g->written = json_array();
+    g->ended = json_array();
     r = pl_gpu_ledger_create(&g->ledger, err);
     r = r < 0 ? r : pl_timer_create(e->config.loop, "engine.gpus", look, e, &g->timer, err);
     if (r < 0) {
@@ -527,8 +527,7 @@ void pl_engine_gpus_finish(struct pl_engine *e)
     pl_timer_destroy(g->timer);
     pl_gpu_ledger_destroy(g->ledger);
     json_decref(g->report);
-    json_decref(g->waiting);
-    json_decref(g->written);
+    json_decref(g->ended);
     free(g);
     e->gpus = NULL;
 }
