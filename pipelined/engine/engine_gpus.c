@@ -281,24 +281,20 @@ static json_t *wait_json(struct pl_engine *e, const struct pl_ejob *j, const str
     return o;
 }
 
-static bool is_asked(const struct queue *q, const struct pl_ejob *j)
-{
-    return !q->run ||
-           (pl_streq(q->run, j->run) && pl_streq(q->project, j->stage->project) && pl_streq(q->stage, j->stage->def->name));
-}
-
 static void do_queue(void *arg)
 {
     struct queue *q = arg;
-    _cleanup_free_ struct pl_sched_wait *waits = calloc(QUEUE_MAX, sizeof *waits);
-    const size_t n = waits ? pl_sched_queue(q->engine->sched, waits, QUEUE_MAX) : 0;
-    json_t *list = json_array(), *report = pl_engine_gpus_json(q->engine);
+    struct pl_engine *e = q->engine;
+    const struct pl_ejob *only = q->run ? pl_engine_job_by_key(e, q->run, q->project, q->stage) : NULL;
+    _cleanup_free_ struct pl_sched_wait *waits = q->run && !only ? NULL : calloc(QUEUE_MAX, sizeof *waits);
+    const size_t n = waits ? pl_sched_queue(e->sched, only ? only->id : 0, waits, QUEUE_MAX) : 0;
+    json_t *list = json_array(), *report = n > 0 ? pl_engine_gpus_json(e) : json_object();
 
     for (size_t i = 0; i < n; i++) {
-        const struct pl_ejob *j = pl_engine_job(q->engine, waits[i].job);
+        const struct pl_ejob *j = pl_engine_job(e, waits[i].job);
 
-        if (j && is_asked(q, j))
-            json_array_append_new(list, wait_json(q->engine, j, &waits[i], report));
+        if (j)
+            json_array_append_new(list, wait_json(e, j, &waits[i], report));
     }
     q->result = json_pack("{s:o, s:o}", "queue", list, "gpus", report);
 }

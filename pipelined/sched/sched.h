@@ -700,8 +700,9 @@ struct pl_sched_wait {
     size_t n_holders;
 };
 /* Lists the jobs that have datums to run and no worker, at most `max`: first those that wait for GPUs, then for CPU, then
- * for pods, each in the order in which they are served. Returns their number. */
-size_t pl_sched_queue(const struct pl_sched *s, struct pl_sched_wait *items, size_t max);
+ * for pods, each in the order in which they are served. `only` (0 = all): lists this job, if it is one of them. Returns
+ * their number. */
+size_t pl_sched_queue(const struct pl_sched *s, uint64_t only, struct pl_sched_wait *items, size_t max);
 
 struct pl_sched_counts {
     uint32_t stages, runs, jobs, tasks; /* number of jobs in memory, including ended jobs of unfinished runs */

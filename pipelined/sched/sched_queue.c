@@ -4,6 +4,7 @@
 /* The list that is being made. */
 struct listing {
     const struct pl_sched *s;
+    uint64_t only; /* the one job to list; 0 = all */
     struct pl_sched_wait *items;
     size_t n, max;
 };
@@ -63,7 +64,7 @@ static void add(struct listing *l, const struct version *v, enum pl_sched_waits 
     enum device device = v->def.gpu_count == 0 ? CPU : v->wish ? v->wish_device : GPU;
     struct pl_sched_wait *wait;
 
-    if (!job || job->version != v || job->workers > 0 || l->n >= l->max)
+    if (!job || job->version != v || job->workers > 0 || l->n >= l->max || (l->only && job->id != l->only))
         return;
     if (starts) {
         what = starts->pending ? PL_SCHED_WAITS_POD : PL_SCHED_WAITS_START;
@@ -105,9 +106,9 @@ static void add_others(struct listing *l)
     }
 }
 
-size_t pl_sched_queue(const struct pl_sched *s, struct pl_sched_wait *items, size_t max)
+size_t pl_sched_queue(const struct pl_sched *s, uint64_t only, struct pl_sched_wait *items, size_t max)
 {
-    struct listing l = {.s = s, .items = items, .max = max};
+    struct listing l = {.s = s, .only = only, .items = items, .max = max};
     const struct pl_map_slot *slot;
 
     add_line(&l, &s->lines[GPU], PL_SCHED_WAITS_GPU);

@@ -18,20 +18,20 @@ static void the_queue_lists_what_waits_in_the_order_in_which_it_is_served(void *
     kit_do(&k, kit_stage(5, 5, (struct pl_sched_stage){.memory_bytes = 1}));
     kit_do(&k, kit_stage(6, 6, (struct pl_sched_stage){.workers = 1}));
     kit_ready(&k);
-    assert_int_equal(pl_sched_queue(k.s, waits, 8), 0);
+    assert_int_equal(pl_sched_queue(k.s, 0, waits, 8), 0);
     kit_push(&k, 1, 1);
     kit_planned(&k, 1, 1, 1);
     first = *kit_the(&k, PL_SCHED_START_WORKER);
-    assert_int_equal(pl_sched_queue(k.s, waits, 8), 1); /* it waits for its worker */
+    assert_int_equal(pl_sched_queue(k.s, 0, waits, 8), 1); /* it waits for its worker */
     assert_int_equal(waits[0].what, PL_SCHED_WAITS_START);
     kit_up(&k, first.worker.id);
-    assert_int_equal(pl_sched_queue(k.s, waits, 8), 0);
+    assert_int_equal(pl_sched_queue(k.s, 0, waits, 8), 0);
     for (unsigned i = 2; i <= 6; i++) {
         kit_push(&k, i, i);
         kit_planned(&k, i, i, 1);
     }
-    assert_int_equal(pl_sched_queue(k.s, waits, 2), 2);
-    assert_int_equal(pl_sched_queue(k.s, waits, 8), 5);
+    assert_int_equal(pl_sched_queue(k.s, 0, waits, 2), 2);
+    assert_int_equal(pl_sched_queue(k.s, 0, waits, 8), 5);
     assert_int_equal(waits[0].job, k.jobs[3][3].id);
     assert_int_equal(waits[0].what, PL_SCHED_WAITS_GPU);
     assert_true(waits[0].gpus == 2 && waits[0].ahead == 0 && waits[0].free == 0 && waits[0].slots == 2);
@@ -44,6 +44,12 @@ static void the_queue_lists_what_waits_in_the_order_in_which_it_is_served(void *
     assert_true(waits[2].gpus == 0 && waits[2].cpu_milli == 1000 && waits[2].n_holders == 1);
     for (size_t i = 3; i < 5; i++)
         assert_int_equal(waits[i].what, waits[i].job == k.jobs[4][4].id ? PL_SCHED_WAITS_EVER : PL_SCHED_WAITS_START);
+    /* one job is found behind any number of others, with its place */
+    assert_int_equal(pl_sched_queue(k.s, k.jobs[2][2].id, waits, 1), 1);
+    assert_true(waits[0].job == k.jobs[2][2].id && waits[0].ahead == 1);
+    assert_int_equal(pl_sched_queue(k.s, k.jobs[4][4].id, waits, 1), 1);
+    assert_int_equal(waits[0].what, PL_SCHED_WAITS_EVER);
+    assert_int_equal(pl_sched_queue(k.s, k.jobs[1][1].id, waits, 1), 0); /* it runs */
     kit_close(&k);
 }
 
