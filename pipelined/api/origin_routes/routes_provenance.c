@@ -16,6 +16,7 @@
 #define ATTEMPTS_LOOKED  200 /* kept attempts of a job that are examined for them */
 #define MESSAGE_CHARS    "1000"
 #define EDGES_LISTED_MAX 10000
+#define QUERY_EFFORT     100 /* steps that a commit counts as whose rows are read */
 
 /* What a request asks for. */
 struct asked {
@@ -29,7 +30,7 @@ struct asked {
 struct answer {
     struct pl_api *api;
     const struct pl_http_request *req;
-    const struct pl_walk *walk;
+    struct pl_walk *walk;
     bool files; /* it is about files */
 };
 
@@ -280,7 +281,8 @@ static int add_nodes(const struct answer *a, const struct pl_provenance *g, json
 
         if (!g->nodes[v].shown || g->nodes[v].level == PL_PROVENANCE_NONE)
             continue;
-        r = commit_json(a, v, g->nodes[v].level, &one, err);
+        r = pl_effort_add(&a->walk->effort, QUERY_EFFORT, err);
+        r = r < 0 ? r : commit_json(a, v, g->nodes[v].level, &one, err);
         r = r < 0 ? r : pl_json_add(list, one, err);
     }
     return r;
@@ -339,15 +341,20 @@ static int add_edges(const struct answer *a, const struct pl_provenance *g, bool
     uint32_t of = UINT32_MAX; /* the commit that `inputs` are of */
     int r = 0;
 
-    for (uint32_t e = 0; r >= 0 && e < g->n_edges && json_array_size(list) < EDGES_LISTED_MAX; e++) {
+    for (uint32_t e = 0; r >= 0 && e < g->n_edges; e++) {
         const struct pl_provenance_edge *edge = &g->edges[e];
 
         if (!is_listed(g, edge, first))
             continue;
+        if (json_array_size(list) == EDGES_LISTED_MAX) {
+            a->walk->more = true;
+            break;
+        }
         if (of != edge->to) {
             json_decref(TAKE_PTR(inputs));
             of = edge->to;
-            r = read_inputs(a, &a->walk->commits[of], &inputs, err);
+            r = pl_effort_add(&a->walk->effort, QUERY_EFFORT, err);
+            r = r < 0 ? r : read_inputs(a, &a->walk->commits[of], &inputs, err);
         }
         r = r < 0
                 ? r
