@@ -107,3 +107,15 @@ bool pl_log_lines_skips(const struct pl_log_lines *l)
 {
     return l->in_line ? l->list[l->n - 1].cut && !l->rewind : l->number < l->first;
 }
+
+void pl_log_lines_keep_last(struct pl_log_lines *l, size_t max_bytes)
+{
+    size_t first = l->n, bytes = 0;
+
+    while (first > 0 && (first == l->n || bytes + l->list[first - 1].len <= max_bytes))
+        bytes += l->list[--first].len;
+    if (first == 0)
+        return;
+    l->n -= first;
+    memmove(l->list, l->list + first, l->n * sizeof *l->list);
+}

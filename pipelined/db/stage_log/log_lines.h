@@ -41,5 +41,7 @@ int pl_log_lines_feed(struct pl_log_lines *l, const void *bytes, size_t n, struc
 /* True if it is in a line of which it keeps nothing more: text without a line break would change nothing but its
  * number of bytes. */
 bool pl_log_lines_skips(const struct pl_log_lines *l);
+/* Drops lines from the front until at most `max_bytes` of text are left, but for the last line. */
+void pl_log_lines_keep_last(struct pl_log_lines *l, size_t max_bytes);
 /* Number of "\n" in the bytes. */
 uint64_t pl_log_lines_count(const void *bytes, size_t n);

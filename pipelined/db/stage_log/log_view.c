@@ -334,7 +334,11 @@ int pl_stage_logs_lines(struct pl_stage_logs *l, const char *project, int64_t jo
     _cleanup_(view_finish) struct view v = {.l = l, .project = project, .job = job, .filter = *filter};
     int r = view_open(&v, err);
 
-    *ret = (struct pl_log_lines){.first = range->first, .most = range->most, .max_bytes = range->max_bytes, .number = 1};
+    /* of the last lines, those at the end are kept: how many fit is known when they are read */
+    *ret = (struct pl_log_lines){.first = range->first,
+                                 .most = range->most,
+                                 .max_bytes = range->tail ? (size_t)PL_LOG_LINES_MAX * PL_LOG_LINE_MAX : range->max_bytes,
+                                 .number = 1};
     if (r < 0)
         return r;
     *ret_total = (struct pl_log_total){v.all.bytes, v.all.breaks + (v.all.bytes > 0 && !v.all.ended)};
@@ -343,7 +347,11 @@ int pl_stage_logs_lines(struct pl_stage_logs *l, const char *project, int64_t jo
     else if (range->first == 0)
         r = line_of_byte(&v, range->byte, &ret->first, err);
     ret->first = PL_MAX(ret->first, (uint64_t)1);
-    return r < 0 || ret->first > ret_total->lines ? r : read_lines(&v, ret, err);
+    if (r == 0 && ret->first <= ret_total->lines)
+        r = read_lines(&v, ret, err);
+    if (r == 0 && range->tail)
+        pl_log_lines_keep_last(ret, range->max_bytes);
+    return r;
 }
 
 /* ---- search ---- */

@@ -95,6 +95,27 @@ static void no_more_than_is_wanted_is_kept(void **state)
     pl_log_lines_finish(&few);
 }
 
+static void the_last_lines_are_those_that_fit(void **state)
+{
+    static const struct {
+        size_t max_bytes, n;
+        uint64_t first;
+    } cases[] = {{100, 4, 1}, {12, 4, 1}, {11, 3, 2}, {4, 1, 4}, {3, 1, 4}, {0, 1, 4}};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_log_lines l = {.first = 1, .most = 10, .max_bytes = 100, .number = 1};
+
+        feed(&l, "a\nbbb\ncccc\ndddd", 15);
+        pl_log_lines_keep_last(&l, cases[i].max_bytes);
+        assert_int_equal(l.n, cases[i].n);
+        assert_int_equal(l.list[0].number, cases[i].first);
+        assert_memory_equal(l.text.data + l.list[l.n - 1].at, "dddd", 4);
+        pl_log_lines_finish(&l);
+    }
+    pl_log_lines_keep_last(&(struct pl_log_lines){0}, 0);
+}
+
 /* ---- search ---- */
 
 /* The first line from `from` on in which the text matches; 0: none. */
@@ -198,6 +219,7 @@ int main(void)
         cmocka_unit_test(lines_of_a_text),
         cmocka_unit_test(a_line_is_bounded_and_says_so),
         cmocka_unit_test(no_more_than_is_wanted_is_kept),
+        cmocka_unit_test(the_last_lines_are_those_that_fit),
         cmocka_unit_test(a_search_finds_what_a_naive_one_finds),
         cmocka_unit_test(errors_are_whole_words),
         cmocka_unit_test(texts_that_cannot_be_found_are_refused),

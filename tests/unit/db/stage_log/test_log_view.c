@@ -322,6 +322,23 @@ static void of_one_attempt_only_its_lines(void **state)
     pl_log_lines_finish(&got);
 }
 
+static void the_newest_of_long_lines_is_always_there(void **state)
+{
+    struct logs *t = *state;
+    struct pl_log_total total = {0};
+    struct pl_log_lines got = {0};
+    struct pl_err err = {0};
+
+    append(t, 1, 1, 0, "a first long line\nanother one\nthe newest\n");
+    assert_ok(pl_stage_logs_lines(t->l, "default", t->job, &(struct pl_log_filter){0},
+                                  &(struct pl_log_range){.tail = true, .most = 9, .max_bytes = 12}, &got, &total, &err),
+              &err);
+    assert_int_equal(got.n, 1);
+    assert_int_equal(got.list[0].number, 3);
+    assert_memory_equal(got.text.data + got.list[0].at, "the newest", 10);
+    pl_log_lines_finish(&got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(counting_ends_with_the_effort, setup, teardown),
         cmocka_unit_test_setup_teardown(a_search_ends_in_one_long_line, setup, teardown),
         cmocka_unit_test_setup_teardown(of_one_attempt_only_its_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_newest_of_long_lines_is_always_there, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
