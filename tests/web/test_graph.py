@@ -144,6 +144,58 @@ def test_the_search_takes_a_stage_out_of_its_box(big):
     big.do("waitfor", js="(() => { const r = document.querySelector('.found a').getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight; })()")  # it is in sight
 
 
+EVERYTHING = "/?" + "&".join((
+    "open=" + ",".join(f"default/p{p:02}" for p in range(20)),
+    "spread=" + ",".join(f"default/p{p:02}-c0-s{i}" for p in range(20) for i in range(5)),  # as far as an address may say
+))
+
+
+def whole(page):
+    """The names of the stages that are drawn with their text, not as an outline."""
+    return page.js("[...document.querySelectorAll('main [data-at]')].filter((a) => a.querySelector('text.name')).map((a) => (/stage ([^,]+),/.exec(a.getAttribute('aria-label')) ?? [])[1])")
+
+
+def test_only_what_is_in_view_is_drawn_in_full(big):
+    big.go(EVERYTHING)
+    big.do("waitfor", js="document.querySelectorAll('main [data-at] text.name').length > 0")
+    all_of_them, full = drawn(big), whole(big)
+    assert all_of_them > 600
+    assert 0 < len(full) < all_of_them / 3, f"{len(full)} of {all_of_them}"
+    far = "p19-c0-s0"
+    assert far not in full
+    # an outline has the name and the state in words, and takes the focus, which draws it
+    at = f"[data-at][aria-label*='stage {far},']"
+    assert "has not run" in big.js(f"document.querySelector({json.dumps(at)}).getAttribute('aria-label')")
+    big.js(f"document.querySelector({json.dumps(at)}).focus()")
+    big.do("waitfor", js=f"document.querySelector({json.dumps(at + ' text.name')}) !== null")
+    assert far in label(big)
+    big.do("press", key="ArrowRight")
+    big.do("waitfor", js="document.activeElement.querySelector('text.name') !== null")
+    assert "stage p19-c0-s1" in label(big) or "reads p19-c0-s0" in label(big)
+    assert len(whole(big)) < all_of_them / 3  # what is out of view again is an outline again
+    # Tab goes on in the order of the graph, from one that is drawn to one that was not
+    order = big.js("[...document.querySelectorAll('main svg.g [data-at]')].map((a) => a.getAttribute('data-at'))")
+    for _ in range(5):
+        before = big.js("document.activeElement.closest('g').querySelector('[data-at]').getAttribute('data-at')")
+        big.do("press", key="Tab")
+        after = big.js("document.activeElement.closest('g').querySelector('[data-at]').getAttribute('data-at')")
+        assert order.index(after) - order.index(before) in (0, 1)
+    # scrolling draws what comes into view
+    big.js("scrollTo(0, 0)")
+    big.do("waitfor", js=f"document.querySelector({json.dumps(at + ' text.name')}) === null")
+    big.js("scrollTo(0, document.documentElement.scrollHeight)")
+    big.do("waitfor", js="(() => { const seen = [...document.querySelectorAll('main [data-at]')].filter((a) => { const r = a.getBoundingClientRect(); return r.bottom > 0 && r.top < innerHeight && r.right > 0 && r.left < innerWidth; }); return seen.length > 0 && seen.every((a) => a.querySelector('text.name')); })()")
+
+
+def test_a_search_draws_what_it_finds_out_of_view(big):
+    big.go(EVERYTHING)
+    big.do("wait", at=".graph-find input")
+    big.do("press", key="s")
+    big.do("type", text="p18-c0-s3")
+    big.do("wait", at=".found a text.name")
+    big.do("waitfor", js="(() => { const r = document.querySelector('.found a').getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight; })()")
+
+
 def cpu_ms(page):
     """CPU time of the browser's renderers: on a machine with other work it says more than the clock."""
     parents, used, renders = {}, {}, set()
@@ -180,16 +232,13 @@ def measured(page, act, done):
 
 def test_a_thousand_stages_are_drawn_folded_and_unfolded_in_time(big):
     """The goal is 500 ms on a machine of its own; here four times that is allowed to the best of three, of CPU time: the clock counts what else runs."""
-    everything = ",".join(f"default/p{p:02}" for p in range(20))
-    each = ",".join(f"default/p{p:02}-c0-s{i}" for p in range(20) for i in range(5))
     big.go("/")
     nodes = "document.querySelectorAll('main [data-at]').length"
     wait_drawn(big, FOLDED)
     figures = {}
-    # every pipeline open and every box of alike stages spread, as far as an address may say
     go = "history.pushState(null, '', {}); dispatchEvent(new PopStateEvent('popstate'))"
     for n in (1, 2, 3):
-        figures[f"unfolded {n}"] = measured(big, go.format(json.dumps(f"/?open={everything}&spread={each}")), f"{nodes} > 600")
+        figures[f"unfolded {n}"] = measured(big, go.format(json.dumps(EVERYTHING)), f"{nodes} > 600")
         shown = drawn(big)
         figures[f"folded {n}"] = measured(big, go.format(json.dumps("/")), f"{nodes} === {FOLDED}")
     print(f"\n{shown} nodes: " + ", ".join(f"{what} {ms:.0f} ms ({cpu:.0f} ms of CPU)" for what, (ms, cpu) in figures.items()))
@@ -201,8 +250,7 @@ def test_a_thousand_stages_are_drawn_folded_and_unfolded_in_time(big):
 def test_a_state_is_shown_soon_after_its_event(big, large):
     """The goal is 50 ms after the event, on a machine of its own. Here the machine has other work: the state must be drawn
     before the daemon is asked again, as fast as the browser gets to it."""
-    everything = ",".join(f"default/p{p:02}" for p in range(20))
-    big.go(f"/?open={everything}")
+    big.go(EVERYTHING)
     big.do("wait", at="[aria-label*='stage live']")
     # the page hears events in the order of the stream: the reader is wrapped to note when the bytes came
     big.js("""(() => {

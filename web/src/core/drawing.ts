@@ -1,6 +1,7 @@
 // The graph as the daemon lays it out: one drawing for each band, which has the pipelines that read each other.
 import { get } from "../api/client";
-import type { Graph, GraphNode, GraphPipeline, GraphState, RepoState, StageState } from "../api/schema";
+import type { Graph, GraphNode, GraphPipeline, GraphState } from "../api/schema";
+import { LiveStates } from "./live";
 
 export interface Node extends GraphNode {
   at: number; // its number in the graph, which edges name
@@ -26,8 +27,7 @@ export interface Picture {
   drawings: Drawing[];
   folded: boolean;
   bandsLeft: number; // bands that come after those of the picture
-  stages: Map<string, StageState>; // by PROJECT/NAME
-  repos: Map<string, RepoState>;
+  states: LiveStates; // by PROJECT/NAME
 }
 
 export const HANG = 12; // the output port of a stage lies so far beyond its right side
@@ -71,14 +71,15 @@ export interface Question {
 const kept = new Map<string, { graph: Graph; drawings: Drawing[] }>(); // the newest picture of each question
 const KEPT = 20;
 
-let shown: { stages: Map<string, StageState>; repos: Map<string, RepoState> } = { stages: new Map(), repos: new Map() };
+const states = new Map<string, LiveStates>(); // of each project and pipeline that was asked for
 
-// What has not changed stays the same object, so that it is not drawn again.
-function shared<T extends { key: string }>(list: T[], before: Map<string, T>): Map<string, T> {
-  return new Map(list.map((one) => {
-    const old = before.get(one.key);
-    return [one.key, old && JSON.stringify(old) === JSON.stringify(one) ? old : one];
-  }));
+function statesOf(question: Question): LiveStates {
+  const key = `${question.project ?? ""}/${question.pipeline ?? ""}`;
+  const found = states.get(key) ?? new LiveStates();
+  states.delete(key);
+  states.set(key, found);
+  if (states.size > KEPT) states.delete(states.keys().next().value!);
+  return found;
 }
 
 // The state is asked for each time, the picture only when it is another one.
@@ -94,8 +95,9 @@ export async function loadPicture(question: Question, signal?: AbortSignal): Pro
     kept.set(key, found);
     if (kept.size > KEPT) kept.delete(kept.keys().next().value!);
   }
-  shown = { stages: shared(state.stages, shown.stages), repos: shared(state.repos, shown.repos) };
-  return { drawings: found.drawings, folded: found.graph.folded, bandsLeft: found.graph.bands_left, ...shown };
+  const live = statesOf(question);
+  if (!signal?.aborted) live.take(state);
+  return { drawings: found.drawings, folded: found.graph.folded, bandsLeft: found.graph.bands_left, states: live };
 }
 
 // The path of an edge with round corners.

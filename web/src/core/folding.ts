@@ -100,19 +100,15 @@ function wordOf(state: string, reason: string, failed: number): string {
   return WORDS[state] ?? state;
 }
 
-// The stages after a job's event, or null if it changes none of them. A job that runs counts before one that waits behind it.
-export function afterJob(stages: Map<string, StageState>, event: Record<string, unknown>): Map<string, StageState> | null {
+// A stage after a job's event, or null if the event does not change it. A job that runs counts before one that waits behind it.
+export function afterJob(before: StageState | undefined, event: Record<string, unknown>): StageState | null {
   const text = (key: string) => (typeof event[key] === "string" ? (event[key] as string) : "");
-  const key = `${text("project")}/${text("stage")}`;
-  const before = stages.get(key);
-  if (!before || !text("state")) return null;
+  if (!before || before.key !== `${text("project")}/${text("stage")}` || !text("state")) return null;
   const counts = event["counts"];
   const state = wordOf(text("state"), text("reason"), count(counts, "failed"));
   if (before.run !== text("run") && RUNS.has(before.state) && !RUNS.has(state)) return null;
   const datums = { total: count(counts, "total"), reused: count(counts, "reused"), done: count(counts, "done"), failed: count(counts, "failed") };
-  const after = new Map(stages);
   const same = before.run === text("run");
   const { started_us: _started, finished_us: _finished, ...rest } = before;
-  after.set(key, { ...(same ? before : rest), state, reason: text("reason"), run: text("run"), datums });
-  return after;
+  return { ...(same ? before : rest), state, reason: text("reason"), run: text("run"), datums };
 }

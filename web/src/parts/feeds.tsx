@@ -1,39 +1,34 @@
 // What feeds what: the graph with its search, its boxes that open and shut, its bands; or the same as a list. State changes are
 // drawn when their event comes, before the daemon is asked again.
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { listen } from "../api/events";
-import type { GraphPipeline, StageState } from "../api/schema";
+import type { GraphPipeline } from "../api/schema";
 import { type Drawing, type Node, type Picture, type Question, loadPicture } from "../core/drawing";
-import { type Hit, type Wishes, afterJob, hitsOf, opened, queryOf, shut, taken, wishesOf } from "../core/folding";
+import { type Hit, type Wishes, hitsOf, opened, queryOf, shut, taken, wishesOf } from "../core/folding";
 import { name } from "../core/foreign";
 import { counted, number } from "../core/format";
 import { setQuery } from "../core/going";
 import { pageKeys } from "../core/keys";
+import type { LiveStates } from "../core/live";
 import { type Loaded, useLoad } from "../core/load";
+import { narrow } from "../core/narrow";
 import { Graph, type Search, StageList, stageState } from "./graph";
 import { Content, Part } from "./page";
 
 const BAND_NAMES = 6;
 const BANDS = 500; // the daemon gives so many at once
+const FEW = 150; // nodes that are drawn wherever they are
 const CONCERNS = ["run", "job", "pipeline", "repo", "commit"];
 
-// The picture, with what events said since it was loaded.
+// The picture, whose states also hear events.
 function usePicture(question: Question): Loaded<Picture> {
   const loaded = useLoad(`picture ${JSON.stringify(question)}`, (signal) => loadPicture(question, signal), (event) => CONCERNS.includes(event.type));
-  const [news, setNews] = useState<{ of: Picture; stages: Map<string, StageState> } | null>(null);
-  const data = loaded.data;
-  const latest = useRef<{ of: Picture; stages: Map<string, StageState> } | null>(null);
-  latest.current = data ? (news?.of === data ? news : { of: data, stages: data.stages }) : null;
+  const states = loaded.data?.states;
   useEffect(() => listen((event) => {
-    const before = latest.current;
-    const stages = before && event.type === "job" ? afterJob(before.stages, event.data) : null;
-    if (!before || !stages) return;
-    latest.current = { of: before.of, stages };
-    setNews(latest.current);
-  }), []);
-  const picture = useMemo(() => (data && news?.of === data ? { ...data, stages: news.stages } : data), [data, news]);
-  return { ...loaded, data: picture };
+    if (event.type === "job") states?.hear(event.data);
+  }), [states]);
+  return loaded;
 }
 
 const smooth = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: no-preference)").matches ? "smooth" : "auto");
@@ -43,7 +38,7 @@ function centre(at: number): void {
 }
 
 // The field and what it found: typing goes to the first, arrows and Enter through them all; Enter takes one out of its box.
-function SearchField({ drawings, stages, wishes, tell }: { drawings: Drawing[]; stages: Map<string, StageState>; wishes: Wishes; tell: (search: Search | null) => void }) {
+function SearchField({ drawings, states, wishes, tell }: { drawings: Drawing[]; states: LiveStates; wishes: Wishes; tell: (search: Search | null) => void }) {
   const [text, setText] = useState("");
   const [key, setKey] = useState("");
   const field = useRef<HTMLInputElement>(null);
@@ -68,7 +63,7 @@ function SearchField({ drawings, stages, wishes, tell }: { drawings: Drawing[]; 
     else return;
     event.preventDefault();
   };
-  const state = current && stages.get(current.key);
+  const state = current && states.stage(current.key);
   const said = !text.trim() ? "" : !current ? "nothing found" : `${number(index + 1)} of ${number(hits.length)}`;
   return (
     <span class="graph-find">
@@ -82,12 +77,12 @@ function SearchField({ drawings, stages, wishes, tell }: { drawings: Drawing[]; 
 // What stands above a band: the title of each of its pipelines, and what follows that of the only one.
 type Titles = { title: (pipeline: GraphPipeline) => ComponentChildren; alone: (pipeline: GraphPipeline) => ComponentChildren } | undefined;
 
-function Band({ drawing, picture, zoom, wishes, search, asList, titles, fold }: {
-  drawing: Drawing; picture: Picture; zoom: number; wishes: Wishes; search: Search | null; asList: boolean; titles: Titles;
+function Band({ drawing, states, few, zoom, wishes, search, asList, titles, fold }: {
+  drawing: Drawing; states: LiveStates; few: boolean; zoom: number; wishes: Wishes; search: Search | null; asList: boolean; titles: Titles;
   fold: (pipeline: string) => void;
 }) {
   const boxes = new Map(drawing.nodes.filter((node) => node.kind === "pipelines" && node.pipeline).map((node) => [`${node.project}/${node.pipeline}`, node]));
-  const shutNode = (node: Node) => fold(`${node.project}/${node.pipeline}`);
+  const shutNode = useCallback((node: Node) => fold(`${node.project}/${node.pipeline}`), [fold]);
   return (
     <>
       {titles && (
@@ -106,8 +101,8 @@ function Band({ drawing, picture, zoom, wishes, search, asList, titles, fold }: 
           {drawing.pipelines.length > BAND_NAMES && <span class="faint">and {counted(drawing.pipelines.length - BAND_NAMES, "more pipeline")}</span>}
         </div>
       )}
-      {!asList && <Graph drawing={drawing} picture={picture} zoom={zoom} wishes={wishes} search={search} shutNode={shutNode} />}
-      <div class="graph-list"><StageList drawing={drawing} picture={picture} /></div>
+      {asList || narrow.value ? <StageList drawing={drawing} states={states} />
+        : <Graph drawing={drawing} states={states} few={few} zoom={zoom} wishes={wishes} search={search} shutNode={shutNode} />}
     </>
   );
 }
@@ -130,18 +125,18 @@ function useFocusAfter(drawings: Drawing[]): (event: Event) => void {
   };
 }
 
-function Drawings({ picture, question, query, titles, zoom, asList, search }: {
-  picture: Picture; question: Question; query: URLSearchParams; titles: Titles; zoom: number; asList: boolean; search: Search | null;
+function Drawings({ picture, question, query, wishes, titles, zoom, asList, search }: {
+  picture: Picture; question: Question; query: URLSearchParams; wishes: Wishes; titles: Titles; zoom: number; asList: boolean; search: Search | null;
 }) {
-  const wishes = wishesOf(query);
   const clicked = useFocusAfter(picture.drawings);
   const band = question.band ?? 0;
-  const fold = (pipeline: string) => setQuery(queryOf(shut(wishes, pipeline, picture.drawings)));
+  const fold = useCallback((pipeline: string) => setQuery(queryOf(shut(wishes, pipeline, picture.drawings))), [wishes, picture.drawings]);
+  const few = picture.drawings.reduce((sum, drawing) => sum + drawing.nodes.length, 0) <= FEW;
   return (
     <div onClickCapture={clicked}>
       {picture.drawings.map((drawing, i) => (
         <div key={drawing.pipelines.map((one) => `${one.project}/${one.name}`).slice(0, BAND_NAMES).join() || i} class="band">
-          <Band drawing={drawing} picture={picture} zoom={zoom} wishes={wishes} search={search} asList={asList} titles={titles} fold={fold} />
+          <Band drawing={drawing} states={picture.states} few={few} zoom={zoom} wishes={wishes} search={search} asList={asList} titles={titles} fold={fold} />
         </div>
       ))}
       {(band > 0 || picture.bandsLeft > 0) && (
@@ -168,6 +163,7 @@ export function Feeds({ query, of, titles, beside, right }: {
   query: URLSearchParams; of: { project?: string; pipeline?: string }; titles?: Titles; beside?: ComponentChildren; right?: ComponentChildren;
 }) {
   const question = questionOf(query, of);
+  const wishes = useMemo(() => wishesOf(query), [query.toString()]);
   const asList = query.get("view") === "list";
   const loaded = usePicture(question);
   // while another folding is loaded, the one before stays
@@ -181,14 +177,14 @@ export function Feeds({ query, of, titles, beside, right }: {
     <Part id="graph" title="What feeds what" beside={beside}
       right={<>
         {right}
-        {!asList && shown.data && <span class="p2"><SearchField drawings={shown.data.drawings} stages={shown.data.stages} wishes={wishesOf(query)} tell={setSearch} /></span>}
+        {!asList && shown.data && <span class="p2"><SearchField drawings={shown.data.drawings} states={shown.data.states} wishes={wishes} tell={setSearch} /></span>}
         {!asList && <span class="p2 acts">
           <button type="button" class="btn small" aria-label="Nearer" onClick={() => setZoom(Math.min(2, (zoom || 0.9) + 0.15))}>+</button>
           <button type="button" class="btn small" aria-label="Farther" onClick={() => setZoom(Math.max(0.45, (zoom || 1) - 0.15))}>−</button>
           <button type="button" class="btn small" onClick={() => setZoom(0)}>Fit <kbd aria-hidden="true">f</kbd></button></span>}
       </>}>
-      <div class={`panel graph ${asList ? "as-list" : ""}`}>
-        <Content of={shown} rows={4}>{(picture) => <Drawings picture={picture} question={question} query={query} titles={titles} zoom={zoom} asList={asList} search={search} />}</Content>
+      <div class="panel graph">
+        <Content of={shown} rows={4}>{(picture) => <Drawings picture={picture} question={question} query={query} wishes={wishes} titles={titles} zoom={zoom} asList={asList} search={search} />}</Content>
         <div class="graph-key legend p2">
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="2" fill="none" stroke="var(--edge)" /></svg>stage</span>
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="var(--data-bg)" stroke="var(--data)" /></svg>repo</span>

@@ -1,16 +1,18 @@
 // The graph of pipelines: repos as pills, stages as boxes with the pill of what they write; state by shape and words as well as colour.
 import { memo } from "preact/compat";
-import { useMemo, useRef, useState } from "preact/hooks";
-import type { GraphDatums, RepoState, StageState } from "../api/schema";
-import { type Drawing, type Edge, HANG, type Node, type Picture, inOrder, relatives, rounded } from "../core/drawing";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { GraphDatums, StageState } from "../api/schema";
+import { type Drawing, type Edge, HANG, type Node, inOrder, relatives, rounded } from "../core/drawing";
 import { type Wishes, opened, queryOf } from "../core/folding";
 import { name } from "../core/foreign";
 import { age, counted, duration, number, size } from "../core/format";
 import { go, withQuery } from "../core/going";
+import type { LiveStates } from "../core/live";
 import { fit, widthOf } from "../core/measure";
 import { now } from "../core/now";
 import { type Place, href, pathOf } from "../core/places";
 import type { Shape, State } from "../core/states";
+import { type Area, EVERYTHING, NOTHING, areaAround, areaOf, areaToDraw, touches } from "../core/view";
 import { widths } from "./bar";
 import { shapeOf, StateWord } from "./icons";
 import { To } from "./words";
@@ -77,8 +79,16 @@ function Shape16({ of, x, y, size: px = 16, tone }: { of: Shape | "repo" | "stal
   return <svg x={x} y={y} width={px} height={px} viewBox="0 0 16 16" class={`i ${tone}`}>{shapeOf(of)}</svg>;
 }
 
-function RepoPill({ node, repo, beside }: { node: Node; repo: RepoState | undefined; beside: string }) {
-  const commit = repo?.commit;
+// What is drawn of a node: out of view only its outline, which has its name and takes the focus.
+interface NodeProps {
+  node: Node;
+  states: LiveStates;
+  beside: string; // its neighbours, in words
+  whole: boolean;
+}
+
+function RepoPill({ node, states, beside, whole }: NodeProps) {
+  const commit = states.repo(node.key ?? "")?.commit;
   const words = fit(commit ? `${counted(commit.files, "file")} · ${size(commit.bytes)}` : "no file yet", 114);
   const title = fit(name(node.name ?? ""), 114, 600, 13);
   const who = commit ? fit(`${commit.author ? `${name(commit.author)}, ` : ""}${age(commit.created_us, now.value)}`, 140) : "";
@@ -86,10 +96,12 @@ function RepoPill({ node, repo, beside }: { node: Node; repo: RepoState | undefi
   return (
     <a href={href(place)} aria-label={`${title} ${words} ${who}, repo ${name(node.name ?? "")}${beside}`} data-at={node.at}>
       <rect class="pill" x={node.x} y={node.y} width={node.w} height={node.h} rx={node.h / 2} />
-      <Shape16 of="repo" x={node.x + 14} y={node.y + 14} tone="data-c" />
-      <text class="name" x={node.x + 38} y={node.y + 19}>{title}</text>{" "}
-      <text class="pilltext" x={node.x + 38} y={node.y + 35}>{words}</text>{" "}
-      <text class="tiny" x={node.x + 14} y={node.y + node.h + 16}>{who}</text>
+      {whole && <>
+        <Shape16 of="repo" x={node.x + 14} y={node.y + 14} tone="data-c" />
+        <text class="name" x={node.x + 38} y={node.y + 19}>{title}</text>{" "}
+        <text class="pilltext" x={node.x + 38} y={node.y + 35}>{words}</text>{" "}
+        <text class="tiny" x={node.x + 14} y={node.y + node.h + 16}>{who}</text>
+      </>}
     </a>
   );
 }
@@ -124,7 +136,8 @@ function datumBar(datums: GraphDatums, gpu: boolean, runs: boolean, x: number, y
 
 const BORDERS: Partial<Record<Shape, string>> = { part: "part", failed: "fail", running: "run", starting: "run", finishing: "run", waiting: "wait", stopped: "wait", not: "wait" };
 
-function StageBox({ node, stage, beside }: { node: Node; stage: StageState | undefined; beside: string }) {
+function StageBox({ node, states, beside, whole }: NodeProps) {
+  const stage = states.stage(node.key ?? "");
   const state = stageState(stage);
   const line = lineOf(stage);
   const took = tookOf(stage);
@@ -141,14 +154,16 @@ function StageBox({ node, stage, beside }: { node: Node; stage: StageState | und
     <>
       <a href={href(placeOfStage(node.project, node.name ?? "", stage))} aria-label={label} data-at={node.at}>
         <rect class={`box ${BORDERS[state.shape] ?? ""}`} x={node.x} y={node.y} width={node.w} height={node.h} rx="6" />
-        <Shape16 of={state.shape} x={node.x + 10} y={node.y + 9} tone={`state ${state.shape}`} />
-        <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
-        {gpus > 0 && <><rect class="gpuchip" x={node.x + node.w - chipW - 8} y={node.y + 8} width={chipW} height="18" rx="4" /><text class="gputext" x={node.x + node.w - chipW / 2 - 8} y={node.y + 21} text-anchor="middle">{chip}</text>{" "}</>}
-        <text class={line.tone} x={node.x + 10} y={node.y + 39}>{words}</text>{" "}
-        {datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width={node.w - 20} height="4" rx="2" />{datumBar(datums, stage?.device === "gpu", RUNS.has(keyOf(stage)), node.x + 10, node.y + 46, node.w - 20)}</>}
-        <text class="tiny" x={node.x + 10} y={node.rail + 4}>{took}</text>
+        {whole && <>
+          <Shape16 of={state.shape} x={node.x + 10} y={node.y + 9} tone={`state ${state.shape}`} />
+          <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
+          {gpus > 0 && <><rect class="gpuchip" x={node.x + node.w - chipW - 8} y={node.y + 8} width={chipW} height="18" rx="4" /><text class="gputext" x={node.x + node.w - chipW / 2 - 8} y={node.y + 21} text-anchor="middle">{chip}</text>{" "}</>}
+          <text class={line.tone} x={node.x + 10} y={node.y + 39}>{words}</text>{" "}
+          {datums.total > 0 && <><rect class="b-todo" x={node.x + 10} y={node.y + 46} width={node.w - 20} height="4" rx="2" />{datumBar(datums, stage?.device === "gpu", RUNS.has(keyOf(stage)), node.x + 10, node.y + 46, node.w - 20)}</>}
+          <text class="tiny" x={node.x + 10} y={node.rail + 4}>{took}</text>
+        </>}
       </a>
-      <OutputPill node={node} stage={stage} />
+      {whole && <OutputPill node={node} stage={stage} />}
     </>
   );
 }
@@ -159,10 +174,10 @@ interface Sums {
   running: number;
 }
 
-function sumsOf(node: Node, stages: Map<string, StageState>): Sums {
+function sumsOf(node: Node, states: LiveStates): Sums {
   const sums = { failed: 0, partly: 0, running: 0 };
   for (const key of node.members ?? []) {
-    const stage = stages.get(key);
+    const stage = states.stage(key);
     if (stage?.state === "failed") sums.failed++;
     else if (stage?.state === "partly_failed") sums.partly++;
     else if (stage && RUNS.has(keyOf(stage))) sums.running++;
@@ -171,7 +186,8 @@ function sumsOf(node: Node, stages: Map<string, StageState>): Sums {
 }
 
 // Several stages, repos or pipelines in one box: how many, and what is wrong with them. It opens.
-function FoldedBox({ node, failed, partly, running, to, beside }: Sums & { node: Node; to: string; beside: string }) {
+function FoldedBox({ node, states, to, beside, whole }: NodeProps & { to: string }) {
+  const { failed, partly, running } = sumsOf(node, states);
   const noun = node.kind === "repos" ? "repo" : "stage";
   const title = fit(counted(node.count, noun), node.w - 60, 600, 13);
   const words = fit(failed ? `${number(failed)} failed` : partly ? `${number(partly)} partly failed` : running ? `${number(running)} running` : name(node.pipeline ?? ""), node.w - 20);
@@ -182,17 +198,22 @@ function FoldedBox({ node, failed, partly, running, to, beside }: Sums & { node:
     <a href={to} aria-label={`${title} ${words}${node.pipeline ? `, of pipeline ${name(node.pipeline)}` : ""}: unfold${beside}`} data-at={node.at} data-opens>
       <rect class={box} x={node.x + 4} y={node.y - 4} width={node.w} height={node.h} rx={rx} />
       <rect class={box} x={node.x} y={node.y} width={node.w} height={node.h} rx={rx} />
-      <Shape16 of={shape} x={node.x + 10} y={node.y + 9} tone={shape === "repo" ? "data-c" : `state ${shape}`} />
-      <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
-      <text x={node.x + (node.kind === "repos" ? 32 : 10)} y={node.y + 37}>{words}</text>
-      <path class="opens" d={`M${node.x + node.w - 22} ${node.y + 17}h10m-5 -5v10`} />
+      {whole && <>
+        <Shape16 of={shape} x={node.x + 10} y={node.y + 9} tone={shape === "repo" ? "data-c" : `state ${shape}`} />
+        <text class="name" x={node.x + 32} y={node.y + 21}>{title}</text>{" "}
+        <text x={node.x + (node.kind === "repos" ? 32 : 10)} y={node.y + 37}>{words}</text>
+        <path class="opens" d={`M${node.x + node.w - 22} ${node.y + 17}h10m-5 -5v10`} />
+      </>}
     </a>
   );
 }
 
 const MONO = 7; // px a character of the labels
 
-function EdgePath({ edge, tone, dim }: { edge: Edge; tone: string; dim: boolean }) {
+// `to` is the stage that the edge leads to, if it is one.
+function EdgePath({ edge, to, states, hot, dim }: { edge: Edge; to: string | undefined; states: LiveStates; hot: boolean; dim: boolean }) {
+  const state = to ? keyOf(states.stage(to)) : "none";
+  const tone = hot ? "hot" : RUNS.has(state) ? "live" : state === "waiting" ? "wait" : "";
   const [x, y] = edge.points[edge.points.length - 1]!;
   const points: [number, number][] = [...edge.points.slice(0, -1), [x - 6, y]];
   // on the longest level piece, if there is room
@@ -248,13 +269,49 @@ const Stage = memo(StageBox);
 const Pill = memo(RepoPill);
 const Folded = memo(FoldedBox);
 
-// A new value only where it differs: nodes are compared by what they are given.
-function Shown({ node, picture, wishes, beside }: { node: Node; picture: Picture; wishes: Wishes | undefined; beside: string }) {
-  if (node.kind === "stage") return <Stage node={node} stage={picture.stages.get(node.key ?? "")} beside={beside} />;
-  if (node.kind === "repo") return <Pill node={node} repo={picture.repos.get(node.key ?? "")} beside={beside} />;
+function Shown({ wishes, ...props }: NodeProps & { wishes: Wishes | undefined }) {
+  const { node } = props;
+  if (node.kind === "stage") return <Stage {...props} />;
+  if (node.kind === "repo") return <Pill {...props} />;
   const wished = wishes && opened(wishes, node);
   const place: Place = node.pipeline ? { page: "pipeline", project: node.project, pipeline: node.pipeline } : { page: "pipelines" };
-  return <Folded node={node} {...sumsOf(node, picture.stages)} to={wished ? withQuery(queryOf(wished)) : href(place)} beside={beside} />;
+  return <Folded {...props} to={wished ? withQuery(queryOf(wished)) : href(place)} />;
+}
+
+const INSET = { x: 16, y: 14 }; // around a drawing
+
+// The part of a drawing that is drawn in full: what is in sight, with a margin. It follows scrolling, zoom and the window's size.
+function useArea(place: { current: SVGSVGElement | null }, drawing: Drawing, zoom: number, few: boolean): Area {
+  const [area, setArea] = useState<Area>(few ? EVERYTHING : NOTHING);
+  useLayoutEffect(() => {
+    if (few) {
+      setArea(EVERYTHING);
+      return;
+    }
+    let frame = 0;
+    const look = () => {
+      frame = 0;
+      const svg = place.current;
+      if (!svg) return;
+      const own = svg.getBoundingClientRect();
+      const box = svg.parentElement!.getBoundingClientRect();
+      const port = { left: Math.max(0, box.left), right: Math.min(innerWidth, box.right), top: 0, bottom: innerHeight };
+      setArea((before) => areaToDraw(before, own, port, own.width / (drawing.w + 2 * INSET.x), INSET));
+    };
+    const soon = () => (frame ||= requestAnimationFrame(look));
+    const resized = new ResizeObserver(soon);
+    look();
+    resized.observe(place.current!);
+    addEventListener("scroll", soon, { passive: true, capture: true }); // the window, and what scrolls sideways within it
+    addEventListener("resize", soon);
+    return () => {
+      cancelAnimationFrame(frame);
+      resized.disconnect();
+      removeEventListener("scroll", soon, { capture: true });
+      removeEventListener("resize", soon);
+    };
+  }, [drawing, zoom, few]);
+  return few ? EVERYTHING : area;
 }
 
 export interface Search {
@@ -262,17 +319,19 @@ export interface Search {
   current: number | null;
 }
 
-// `shutNode` is called for the key x on a node: its pipeline becomes one box.
-export function Graph({ drawing, picture, zoom = 0, wishes, search, shutNode }: {
-  drawing: Drawing; picture: Picture; zoom?: number; wishes?: Wishes; search?: Search | null; shutNode?: (node: Node) => void;
+// `few`: the page has so few nodes that all of them are drawn. `shutNode` is called for the key x on a node: its pipeline becomes one box.
+export const Graph = memo(function Graph({ drawing, states, few, zoom = 0, wishes, search, shutNode }: {
+  drawing: Drawing; states: LiveStates; few: boolean; zoom?: number; wishes?: Wishes; search?: Search | null; shutNode?: (node: Node) => void;
 }) {
   const [focus, setFocus] = useState<number | null>(null);
   const place = useRef<SVGSVGElement>(null);
   const byAt = useMemo(() => new Map(drawing.nodes.map((node) => [node.at, node])), [drawing]);
-  const ordered = useMemo(() => inOrder(drawing.nodes), [drawing]);
+  const ordered = useMemo(() => inOrder(drawing.nodes).map((node) => ({ node, area: areaOf(node) })), [drawing]);
+  const edges = useMemo(() => drawing.edges.map((edge) => ({ edge, area: areaAround(edge.points), to: byAt.get(edge.to)?.kind === "stage" ? byAt.get(edge.to)!.key ?? undefined : undefined })), [drawing]);
   const beside = useMemo(() => neighbours(drawing), [drawing]);
   const related = useMemo(() => (focus !== null && byAt.has(focus) ? relatives(drawing.edges, focus) : null), [drawing, focus]);
-  const [w, h] = [drawing.w + 32, drawing.h + 24];
+  const [w, h] = [drawing.w + 2 * INSET.x, drawing.h + 24];
+  const area = useArea(place, drawing, zoom, few);
 
   // one listener for all nodes: a graph may have thousands
   const nodeOf = (event: Event) => {
@@ -288,27 +347,21 @@ export function Graph({ drawing, picture, zoom = 0, wishes, search, shutNode }: 
     else if (!event.key.startsWith("Arrow")) return;
     event.preventDefault();
   };
-  const tone = (edge: Edge) => {
-    if (related?.has(edge.from) && related.has(edge.to)) return "hot";
-    const to = byAt.get(edge.to);
-    const state = keyOf(to?.kind === "stage" && to.key ? picture.stages.get(to.key) : undefined);
-    return RUNS.has(state) ? "live" : state === "waiting" ? "wait" : "";
-  };
   const mark = (node: Node) => [related && !related.has(node.at) ? "dim" : search && !related && !search.hits.has(node.at) ? "dim" : "", search?.current === node.at ? "found" : ""].filter(Boolean).join(" ");
   const stages = drawing.nodes.filter((node) => node.kind === "stage").length;
   return (
     <div class="graph-scroll">
-      <svg ref={place} class={`g ${zoom > 0 ? "sized" : ""}`} viewBox={`-16 -14 ${w} ${h}`} {...(zoom > 0 ? { width: w * zoom, height: h * zoom } : {})} role="group"
+      <svg ref={place} class={`g ${zoom > 0 ? "sized" : ""}`} viewBox={`${-INSET.x} ${-INSET.y} ${w} ${h}`} {...(zoom > 0 ? { width: w * zoom, height: h * zoom } : {})} role="group"
         aria-label={`Graph of ${listed(drawing.pipelines.map((one) => name(one.name)))}: ${counted(stages, "stage")} drawn. Arrow keys follow the edges.`}
         style={zoom > 0 ? {} : { minWidth: `${Math.round(w * ZOOM_LEAST)}px`, maxWidth: `${Math.round(w * 1.05)}px` }}
         onPointerOver={(event) => setFocus(nodeOf(event)?.at ?? null)} onPointerLeave={() => setFocus(null)}
         onFocusIn={(event) => setFocus(nodeOf(event)?.at ?? null)} onFocusOut={() => setFocus(null)} onKeyDown={key}>
-        {drawing.edges.map((edge, i) => <Edges key={i} edge={edge} tone={tone(edge)} dim={related !== null && !(related.has(edge.from) && related.has(edge.to))} />)}
-        {ordered.map((node) => <g class={mark(node)} key={node.at}><Shown node={node} picture={picture} wishes={wishes} beside={beside.get(node.at) ?? ""} /></g>)}
+        {edges.map(({ edge, area: around, to }, i) => touches(area, around) && <Edges key={i} edge={edge} to={to} states={states} hot={Boolean(related?.has(edge.from) && related.has(edge.to))} dim={related !== null && !(related.has(edge.from) && related.has(edge.to))} />)}
+        {ordered.map(({ node, area: around }) => <g class={mark(node)} key={`n${node.at}`}><Shown node={node} states={states} wishes={wishes} beside={beside.get(node.at) ?? ""} whole={touches(area, around)} /></g>)}
       </svg>
     </div>
   );
-}
+});
 
 const NAMED = 6;
 
@@ -316,34 +369,46 @@ function listed(names: string[]): string {
   return names.length > NAMED ? `${names.slice(0, NAMED).join(", ")} and ${names.length - NAMED} more` : names.join(", ");
 }
 
+interface ListRow {
+  key: string;
+  gpu: boolean;
+  reads: string[];
+  inBox: boolean; // in a box, beside repos
+}
+
+function StageRow({ row, states }: { row: ListRow; states: LiveStates }) {
+  const stage = states.stage(row.key);
+  const [project = "", title = ""] = row.key.split("/");
+  if (row.inBox && !stage) return null;
+  return (
+    <tr>
+      <td><To class="main" row place={placeOfStage(project, title, stage)}>{name(title)}</To>{row.gpu && <> <span class="chip gpu">GPU</span></>}
+        {row.reads.length > 0 && <small class="narrow">reads {row.reads.map(name).join(", ")}</small>}</td>
+      <td><StateWord of={stageState(stage)} /><small>{lineOf(stage).text}{stage?.stale ? " · its repo is older than its input" : ""}</small></td>
+      <td class="p2 muted">{row.reads.map(name).join(", ") || "–"}</td>
+      <td class="num p2">{tookOf(stage) || <span class="faint">–</span>}</td>
+    </tr>
+  );
+}
+
+const Row = memo(StageRow);
+
 // The same as a list: what narrow screens get. Stages that are folded are in it, too.
-export function StageList({ drawing, picture }: { drawing: Drawing; picture: Picture }) {
-  const reads = new Map<number, string[]>();
-  const nameAt = new Map(drawing.nodes.map((node) => [node.at, node.name ?? counted(node.count, node.kind === "repos" ? "repo" : "stage")]));
-  for (const edge of drawing.edges) reads.set(edge.to, [...(reads.get(edge.to) ?? []), nameAt.get(edge.from) ?? ""]);
-  const rows = inOrder(drawing.nodes).flatMap((node) => (node.kind === "stage" ? [{ key: node.key!, gpu: Boolean(node.gpus), reads: reads.get(node.at) ?? [] }]
-    : (node.members ?? []).filter((key) => picture.stages.has(key)).map((key) => ({ key, gpu: false, reads: [] as string[] }))));
+export const StageList = memo(function StageList({ drawing, states }: { drawing: Drawing; states: LiveStates }) {
+  const rows = useMemo(() => {
+    const reads = new Map<number, Set<string>>();
+    const nameAt = new Map(drawing.nodes.map((node) => [node.at, node.name ?? counted(node.count, node.kind === "repos" ? "repo" : "stage")]));
+    for (const edge of drawing.edges) reads.set(edge.to, (reads.get(edge.to) ?? new Set()).add(nameAt.get(edge.from) ?? ""));
+    return inOrder(drawing.nodes).flatMap((node): ListRow[] => (node.kind === "stage" ? [{ key: node.key!, gpu: Boolean(node.gpus), reads: [...(reads.get(node.at) ?? [])], inBox: false }]
+      : (node.members ?? []).map((key) => ({ key, gpu: false, reads: [], inBox: true }))));
+  }, [drawing]);
   return (
     <table class="list">
       <thead><tr><th>Stage</th><th>State</th><th class="p2">Reads</th><th class="num p2">Took</th></tr></thead>
-      <tbody>
-        {rows.map((row) => {
-          const stage = picture.stages.get(row.key);
-          const [project = "", title = ""] = row.key.split("/");
-          return (
-            <tr key={row.key}>
-              <td><To class="main" row place={placeOfStage(project, title, stage)}>{name(title)}</To>{row.gpu && <> <span class="chip gpu">GPU</span></>}
-                {row.reads.length > 0 && <small class="narrow">reads {[...new Set(row.reads)].map(name).join(", ")}</small>}</td>
-              <td><StateWord of={stageState(stage)} /><small>{lineOf(stage).text}{stage?.stale ? " · its repo is older than its input" : ""}</small></td>
-              <td class="p2 muted">{[...new Set(row.reads)].map(name).join(", ") || "–"}</td>
-              <td class="num p2">{tookOf(stage) || <span class="faint">–</span>}</td>
-            </tr>
-          );
-        })}
-      </tbody>
+      <tbody>{rows.map((row) => <Row key={row.key} row={row} states={states} />)}</tbody>
     </table>
   );
-}
+});
 
 // A bar for each of the newest runs, the oldest first: its height is how long it took.
 export function RunBars({ runs, pipeline }: { runs: { id: string; shape: string; ms: number }[]; pipeline: string }) {
