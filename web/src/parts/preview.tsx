@@ -6,6 +6,7 @@ import { counted, number, size } from "../core/format";
 import { useLoad } from "../core/load";
 import { jsonError } from "../core/jsonplace";
 import { FIRST_BYTES, PICTURE_MAX, firstBytes, kindOf, mediaOf, nothingToShow, pictureType, prettyJson } from "../core/preview";
+import { type Pixels, pixelsOf, tooMany } from "../core/picturesize";
 import { PIECE_ROWS, type Piece, readPiece, readPieceNear } from "../core/rowfeed";
 import { type Column, type Table, describe, parseTable } from "../core/table";
 import { Icon } from "./icons";
@@ -50,21 +51,28 @@ function TableView({ table, columns, filter, first = 1 }: { table: Table; column
   );
 }
 
+function TooLarge({ what, url }: { what: string; url: string }) {
+  return <p class="panel empty">{what}: too large to show <a class="btn small" href={url} download>Download</a></p>;
+}
+
 // A picture from a blob whose type we choose: whatever its bytes are, no script of it runs.
 export function Picture({ url, path, bytes, label }: { url: string; path: string; bytes: number; label: string }) {
   const [failed, setFailed] = useState("");
-  const loaded = useLoad(`picture ${url}`, async (signal) => {
-    if (bytes > PICTURE_MAX) return null;
-    const response = await request(url, { signal });
-    return URL.createObjectURL(new Blob([await response.arrayBuffer()], { type: pictureType(path)! }));
+  const loaded = useLoad(`picture ${url}`, async (signal): Promise<{ source?: string; pixels?: Pixels | null }> => {
+    if (bytes > PICTURE_MAX) return {};
+    const content = await (await request(url, { signal })).arrayBuffer();
+    const pixels = pixelsOf(new Uint8Array(content));
+    return tooMany(pixels) ? { pixels } : { source: URL.createObjectURL(new Blob([content], { type: pictureType(path)! })) };
   });
-  useEffect(() => () => { if (loaded.data) URL.revokeObjectURL(loaded.data); }, [loaded.data]);
-  if (bytes > PICTURE_MAX) return <p class="panel empty">{size(bytes)}: too large to show</p>;
+  const { source, pixels } = loaded.data ?? {};
+  useEffect(() => () => { if (source) URL.revokeObjectURL(source); }, [source]);
+  if (bytes > PICTURE_MAX) return <TooLarge what={size(bytes)} url={url} />;
+  if (pixels) return <TooLarge what={`${number(pixels.width)} × ${number(pixels.height)} pixels`} url={url} />;
   if (failed) return <p class="panel empty">{failed}</p>;
   return (
-    <Content of={loaded} rows={4}>{(source) => source && (
+    <Content of={loaded} rows={4}>{() => source && (
       <div class="panel paper"><img src={source} alt={label} onError={() => setFailed("This is not a picture that the browser can read.")}
-        onLoad={(event) => { const { naturalWidth, naturalHeight } = event.currentTarget; if (naturalWidth * naturalHeight > 40e6) setFailed(`${number(naturalWidth)} × ${number(naturalHeight)}: too large to show`); }} /></div>
+        onLoad={(event) => { const { naturalWidth, naturalHeight } = event.currentTarget; if (tooMany({ width: naturalWidth, height: naturalHeight })) setFailed(`${number(naturalWidth)} × ${number(naturalHeight)} pixels: too large to show`); }} /></div>
     )}</Content>
   );
 }
