@@ -16,8 +16,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define NAMES_MAX     64
-#define AUTHORITY_MAX 300 /* bytes for "host:port" */
+#define NAMES_MAX        64
+#define AUTHORITY_MAX    300 /* bytes for "host:port" */
+#define PUBLIC_PATH_MAX  256 /* bytes for the path of the public URL */
+#define COOKIE_NAME_SIZE (sizeof PL_SESSION_COOKIE + 8)
 
 struct login_code {
     struct pl_hash hash;        /* SHA-256 of the login code; memory does not hold the code itself */
@@ -33,6 +35,7 @@ struct pl_guard {
     /* the daemon listens on all addresses: accept any IP address in the Host header */
     bool any_address;
     char public_origin[AUTHORITY_MAX];    /* origin of public_url, "https://host:port"; "" = none */
+    char public_path[PUBLIC_PATH_MAX];    /* path of public_url without its last slash, "/pl"; "" = none */
     char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url; "" = none */
     char *proxy_header;
     struct pl_network proxies[PL_GUARD_PROXIES_MAX];
@@ -121,12 +124,29 @@ static int set_origin(const char *field, const char *url, char out[AUTHORITY_MAX
     return 0;
 }
 
+/* Keeps the path of the public URL for the session cookie. A path that a cookie cannot have is not kept. */
+static void set_public_path(struct pl_guard *g, const char *url)
+{
+    const char *path = url + strlen(g->public_origin);
+    size_t n = strcspn(path, "?#");
+
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if (path[i] <= ' ' || path[i] >= 0x7f || path[i] == ';' || path[i] == ',')
+            return;
+    if (n < sizeof g->public_path)
+        snprintf(g->public_path, sizeof g->public_path, "%.*s", (int)n, path);
+}
+
 static int set_urls(struct pl_guard *g, const struct pl_guard_config *config, struct pl_err *err)
 {
     char worker[AUTHORITY_MAX];
     int r = set_origin("public_url", config->public_url, g->public_origin, err);
 
     r = r < 0 ? r : set_origin("worker_url", config->worker_url, worker, err);
+    if (r == 0 && config->public_url)
+        set_public_path(g, config->public_url);
     if (r == 0 && *worker)
         snprintf(g->worker_authority, sizeof g->worker_authority, "%s", strstr(worker, "://") + 3);
     return r;
@@ -269,12 +289,18 @@ static bool is_literal(const char *host)
     return inet_pton(AF_INET6, inner, &address) == 1;
 }
 
-static bool host_ours(const struct pl_guard *g, const char *header)
+static bool host_public(const struct pl_guard *g, const char *header)
 {
     const char *public_host = strstr(g->public_origin, "://");
+
+    return public_host && strcasecmp(header, public_host + 3) == 0;
+}
+
+static bool host_ours(const struct pl_guard *g, const char *header)
+{
     char host[AUTHORITY_MAX], port[8];
 
-    if (public_host && strcasecmp(header, public_host + 3) == 0)
+    if (host_public(g, header))
         return true;
     if (*g->worker_authority && strcasecmp(header, g->worker_authority) == 0)
         return true;
@@ -454,6 +480,30 @@ static int token_principal(struct pl_guard *g, const struct pl_hash *hash, struc
                : r;
 }
 
+/* Writes the name of the session cookie for the address by which a request came. */
+static void cookie_name(const struct pl_http_request *req, char out[COOKIE_NAME_SIZE])
+{
+    const char *host_header = pl_http_header(req, "Host");
+    char host[AUTHORITY_MAX], port[8];
+
+    if (host_header && authority_split(host_header, host, port) && *port)
+        snprintf(out, COOKIE_NAME_SIZE, PL_SESSION_COOKIE "_%s", port);
+    else
+        snprintf(out, COOKIE_NAME_SIZE, PL_SESSION_COOKIE);
+}
+
+void pl_guard_set_cookie(const struct pl_guard *g, const struct pl_http_request *req, const char *value, int seconds, bool secure,
+                         char out[PL_SET_COOKIE_SIZE])
+{
+    const char *host = pl_http_header(req, "Host");
+    const char *path = host && *g->public_path && host_public(g, host) ? g->public_path : "/";
+    char name[COOKIE_NAME_SIZE];
+
+    cookie_name(req, name);
+    snprintf(out, PL_SET_COOKIE_SIZE, "%s=%s; Path=%s; Max-Age=%d; HttpOnly; SameSite=Strict%s", name, value, path, seconds,
+             secure ? "; Secure" : "");
+}
+
 static int cookie_principal(struct pl_guard *g, const struct pl_http_request *req, const char *cookie, struct pl_principal **ret,
                             struct pl_err *err)
 {
@@ -499,7 +549,7 @@ static int proxied_principal(struct pl_guard *g, const struct pl_http_request *r
 
 static int find_principal(struct pl_guard *g, const struct pl_http_request *req, struct pl_principal **ret, struct pl_err *err)
 {
-    char cookie[128] = {0};
+    char cookie[128] = {0}, name[COOKIE_NAME_SIZE];
     const char *bearer = bearer_of(req), *named = g->proxy_header ? pl_http_header(req, g->proxy_header) : NULL;
     bool proxy = named && is_proxy(g, pl_http_peer(req));
 
@@ -507,7 +557,8 @@ static int find_principal(struct pl_guard *g, const struct pl_http_request *req,
         return bearer_principal(g, req, bearer, ret, err);
     if (proxy && g->access)
         return proxied_principal(g, req, named, ret, err);
-    if (pl_http_cookie(req, PL_SESSION_COOKIE, cookie, sizeof cookie))
+    cookie_name(req, name);
+    if (pl_http_cookie(req, name, cookie, sizeof cookie))
         return cookie_principal(g, req, cookie, ret, err);
     return refuse(g, req,
                   named ? "the request carries no token, and its address is not that of a proxy that may name a user"

@@ -5,6 +5,10 @@
  *
  *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session (login_sessions.h)
  *
+ * Browsers send a host's cookies to every port of it, and to every path below the cookie's. Several daemons may share a
+ * host: the cookie's name therefore ends in the port of the Host header, if it names one ("pl_session_4650"), and its path
+ * is that of the public URL, if the request came by it.
+ *
  * A proxy that authenticates users by other means may name the user in a header, if the configuration lists
  * the proxy's address.
  *
@@ -21,6 +25,7 @@
 #define PL_LOGIN_CODE_MS     (5 * 60 * 1000)
 #define PL_LOGIN_CODE_HEX    32
 #define PL_SESSION_COOKIE    "pl_session"
+#define PL_SET_COOKIE_SIZE   512 /* of the header Set-Cookie; a longer path of the public URL is not used */
 /* Rate limit of refused requests per address (pipelined/policy/rate_limit.h). At an address over the limit,
  * requests with wrong tokens get PL_EBUSY; requests with a valid token always pass. */
 #define PL_GUARD_FAILURES          200
@@ -90,3 +95,7 @@ int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char
 PL_MUST_CHECK
 int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
                    char ret_cookie[PL_LOGIN_SESSION_COOKIE_SIZE], struct pl_err *err);
+
+/* Writes the header Set-Cookie for a session that lasts `seconds`; "" and 0 end it. `secure`: only over https. */
+void pl_guard_set_cookie(const struct pl_guard *g, const struct pl_http_request *req, const char *value, int seconds, bool secure,
+                         char out[PL_SET_COOKIE_SIZE]);

@@ -589,7 +589,7 @@ static int delete_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
  * log out without knowing the id. */
 static int delete_login_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    char id[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], target[sizeof id + sizeof user];
+    char id[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], target[sizeof id + sizeof user], cookie[PL_SET_COOKIE_SIZE];
     bool current = pl_streq(pl_http_param(req, "id"), "current");
     struct pl_login_session_args args = {0};
     int r;
@@ -612,8 +612,10 @@ static int delete_login_session(struct pl_api *a, struct pl_http_request *req, j
     if (r < 0)
         return r;
     pl_sse_hub_look(a->hub);
-    if (current)
-        pl_http_reply_header(req, "Set-Cookie", PL_SESSION_COOKIE "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+    if (current) {
+        pl_guard_set_cookie(a->services.guard, req, "", 0, false, cookie);
+        pl_http_reply_header(req, "Set-Cookie", cookie);
+    }
     *ret = json_pack("{s:s}", "deleted", args.id);
     return 0;
 }

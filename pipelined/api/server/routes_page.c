@@ -123,7 +123,7 @@ static bool wants_page(const struct pl_http_request *req)
 static void login(struct pl_api *a, struct pl_http_request *req)
 {
     const char *code = pl_http_query(req, "token");
-    char value[PL_LOGIN_SESSION_COOKIE_SIZE], cookie[PL_LOGIN_SESSION_COOKIE_SIZE + 128], place[LOGIN_TO_MAX + 2];
+    char value[PL_LOGIN_SESSION_COOKIE_SIZE], cookie[PL_SET_COOKIE_SIZE], place[LOGIN_TO_MAX + 2];
     bool secure = strncasecmp(a->url, "https:", 6) == 0;
     struct pl_err err = {0};
 
@@ -144,8 +144,7 @@ static void login(struct pl_api *a, struct pl_http_request *req)
             pl_http_reply_error(req, &err);
         return;
     }
-    snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
-             PL_LOGIN_SESSION_DAYS * 86400, secure ? "; Secure" : "");
+    pl_guard_set_cookie(a->services.guard, req, value, PL_LOGIN_SESSION_DAYS * 86400, secure, cookie);
     place_after_login(pl_http_query(req, "to"), place);
     pl_http_reply_header(req, "Set-Cookie", cookie);
     pl_http_reply_header(req, "Location", place);

@@ -244,6 +244,67 @@ static void a_login_link_gives_a_cookie_once(void **state)
     answer_free(&a);
 }
 
+/* Copies a text, with the daemon's port in place of "#". */
+static void with_port(const char *text, char *out, size_t size)
+{
+    const size_t n = strcspn(text, "#");
+
+    if (text[n])
+        snprintf(out, size, "%.*s%u%s", (int)n, text, port, text + n + 1);
+    else
+        snprintf(out, size, "%s", text);
+}
+
+/* Several daemons may be behind one host: each has a cookie of its own. */
+static void a_cookie_is_for_the_address_of_the_login(void **state)
+{
+    static const struct {
+        const char *host, *name, *path;
+    } rows[] = {
+        {"Host: people.example\r\n", "pl_session=", "; Path=/pl;"}, /* the public URL: https://people.example/pl */
+        {"Host: PEOPLE.example\r\n", "pl_session=", "; Path=/pl;"},
+        {"Host: data.example\r\n", "pl_session=", "; Path=/;"}, /* past the proxy that knows /pl */
+        {"Host: 127.0.0.1:#\r\n", "pl_session_#=", "; Path=/;"},
+        {"Host: [::1]:#\r\n", "pl_session_#=", "; Path=/;"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        char target[256], host[128], name[64], cookie[256], headers[512];
+        struct answer a;
+
+        with_port(rows[i].host, host, sizeof host);
+        with_port(rows[i].name, name, sizeof name);
+        login_link(target);
+        a = ask_with("GET", target, host, "", 0);
+        assert_int_equal(a.status, 303);
+        assert_non_null(answer_header(&a, "Set-Cookie", cookie));
+        answer_free(&a);
+        assert_memory_equal(cookie, name, strlen(name));
+        assert_non_null(strstr(cookie, rows[i].path));
+
+        cookie[strcspn(cookie, ";")] = '\0';
+        snprintf(headers, sizeof headers, "%sCookie: %s\r\n", host, cookie);
+        a = ask_with("GET", "/api/v1/repos", headers, "", 0);
+        assert_int_equal(a.status, 200);
+        answer_free(&a);
+        /* the cookie of a daemon on another port is none */
+        snprintf(headers, sizeof headers, "%sCookie: pl_session_1=%s\r\n", host, strchr(cookie, '=') + 1);
+        a = ask_with("GET", "/api/v1/repos", headers, "", 0);
+        assert_int_equal(a.status, 401);
+        answer_free(&a);
+        /* the cookie ends under the name and path that it has */
+        snprintf(headers, sizeof headers, "%sCookie: %s\r\n", host, cookie);
+        a = ask_with("DELETE", "/api/v1/login-sessions/current", headers, "", 0);
+        assert_int_equal(a.status, 200);
+        assert_non_null(answer_header(&a, "Set-Cookie", cookie));
+        answer_free(&a);
+        assert_memory_equal(cookie, name, strlen(name));
+        assert_non_null(strstr(cookie, rows[i].path));
+        assert_non_null(strstr(cookie, "; Max-Age=0;"));
+    }
+}
+
 /* After the login comes the place that the browser asked for, and never one of somebody else's. */
 static void a_login_leads_to_the_place_asked_for(void **state)
 {
@@ -308,12 +369,13 @@ static void a_cookie_outlives_a_restart(void **state)
 
     (void)state;
     login_link(target);
-    a = ask_with("GET", target, "", "", 0);
+    /* the host names no port: after the restart the daemon has another one */
+    a = ask_with("GET", target, "Host: data.example\r\n", "", 0);
     assert_non_null(answer_header(&a, "Set-Cookie", cookie));
     answer_free(&a);
     cookie[strcspn(cookie, ";")] = '\0';
     api_again();
-    snprintf(headers, sizeof headers, "Cookie: %s\r\n", cookie);
+    snprintf(headers, sizeof headers, "Host: data.example\r\nCookie: %s\r\n", cookie);
     a = ask_with("GET", "/api/v1/repos", headers, "", 0);
     assert_int_equal(a.status, 200);
     answer_free(&a);
@@ -346,6 +408,7 @@ int main(void)
         TEST(a_foreign_host_is_told_which_setting_would_let_it_in),
         TEST(a_foreign_page_may_only_read),
         TEST(a_login_link_gives_a_cookie_once),
+        TEST(a_cookie_is_for_the_address_of_the_login),
         TEST(a_login_leads_to_the_place_asked_for),
         TEST(a_browser_without_a_good_link_gets_the_form),
         TEST(a_cookie_outlives_a_restart),
