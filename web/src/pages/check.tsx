@@ -7,6 +7,7 @@ import { name } from "../core/foreign";
 import { counted, number } from "../core/format";
 import { may } from "../core/session";
 import { offsetOf } from "../core/spec";
+import { Act } from "../parts/act";
 import { Crumbs, ErrorNote, Head, Part } from "../parts/page";
 import { To } from "../parts/words";
 
@@ -96,7 +97,7 @@ export function CheckPage() {
       <p><label for="spec-text">Spec, as JSON</label></p>
       <textarea id="spec-text" ref={field} class="spec" rows={18} spellcheck={false} autocomplete="off" wrap="off" onInput={forget}
         onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); void check(); } }} />
-      <p class="acts"><button type="button" class="btn main" disabled={busy} onClick={() => void check()}>Check <kbd aria-hidden="true">Ctrl Enter</kbd></button></p>
+      <p class="acts"><Act main disabled={busy} onClick={() => void check()}>Check <kbd aria-hidden="true">Ctrl Enter</kbd></Act></p>
       <div role="status" class="visually-hidden">{said ? headlineOf(said) : ""}</div>
       {error && <ErrorNote error={error} />}
       {said && said.errors.length > 0 && <Part id="mistakes" title="Mistakes"><Problems list={said.errors} go={go} tone="" />{said.more > 0 && <p class="muted">and {number(said.more)} more</p>}</Part>}

@@ -8,6 +8,7 @@ import { go, setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { pathOf } from "../core/places";
 import { may } from "../core/session";
+import { Act } from "../parts/act";
 import { Confirm } from "../parts/dialog";
 import { Icon } from "../parts/icons";
 import { Content, Head } from "../parts/page";
@@ -69,7 +70,7 @@ export function Data({ query }: { query: URLSearchParams }) {
             lead={[`${counted(repos.length, "repo")} in ${counted(projects.length, "project")}`, `${size(bytes)} in the newest commits`]}
             acts={may("writer", projects[0] ?? "default") && <>
               {inputs[0] && <UploadButton repos={inputs} />}
-              <button type="button" class="btn" onClick={() => make(true)}>New repo…</button></>} />
+              <Act onClick={() => make(true)}>New repo…</Act></>} />
           {making && <NewRepo projects={projects} close={() => make(false)} />}
           <div class="filters" role="group" aria-label="Filters">
             {projects.length > 1 && (

@@ -11,6 +11,7 @@ import { useLoad } from "../core/load";
 import { inputsOf, retryOf } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState } from "../core/states";
+import { Act } from "../parts/act";
 import { DatumBar } from "../parts/bar";
 import { Curves } from "../parts/curves";
 import { Confirm } from "../parts/dialog";
@@ -238,8 +239,8 @@ function Actions({ job }: { job: Job }) {
   const retry = over ? retryOf(job.run, [job]) : null;
   return (
     <>
-      {retry && <button type="button" class="btn main" onClick={() => ask("retry")}><Icon of="again" />{retry.text}</button>}
-      {!over && <button type="button" class="btn" onClick={() => ask("stop")}><Icon of="stop" />Stop {name(job.stage)}</button>}
+      {retry && <Act main onClick={() => ask("retry")}><Icon of="again" />{retry.text}</Act>}
+      {!over && <Act onClick={() => ask("stop")}><Icon of="stop" />Stop {name(job.stage)}</Act>}
       {log}
       {asked === "retry" && retry && <RetryDialog retry={retry} run={job.run} close={() => ask(null)} />}
       {asked === "stop" && (

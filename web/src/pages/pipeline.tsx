@@ -10,6 +10,7 @@ import { pathOf } from "../core/places";
 import { prettyJson } from "../core/preview";
 import { stagesInOrder } from "../core/runs";
 import { may } from "../core/session";
+import { Act } from "../parts/act";
 import { Confirm } from "../parts/dialog";
 import { Feeds } from "../parts/feeds";
 import { Icon } from "../parts/icons";
@@ -31,8 +32,8 @@ function Actions({ pipeline }: { pipeline: Pipeline }) {
   };
   return (
     <>
-      {!stopped && <button type="button" class="btn main" onClick={() => ask("run")}><Icon of="again" />Run…</button>}
-      {stopped ? <button type="button" class="btn main" onClick={() => void start()}>Start</button> : <button type="button" class="btn" onClick={() => ask("stop")}><Icon of="stop" />Stop</button>}
+      {!stopped && <Act main onClick={() => ask("run")}><Icon of="again" />Run…</Act>}
+      {stopped ? <Act main onClick={() => void start()}>Start</Act> : <Act onClick={() => ask("stop")}><Icon of="stop" />Stop</Act>}
       {asked === "run" && (
         <Confirm title={`Run ${name(pipeline.name)} now?`} doIt="Run it" leave="Leave it" close={() => ask(null)}
           act={async () => { const made = await post("/api/v1/pipelines/{project}/{pipeline}/run", path, { force }); go(pathOf({ page: "run", run: made.run })); }}>

@@ -14,6 +14,7 @@ import { changeOf, leftOf, setOff, withProgress } from "../core/runfacts";
 import { changeWords, retryOf, sumDatums, waitReason, withJobs } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState, runState, stateOf } from "../core/states";
+import { Act } from "../parts/act";
 import { DatumBar } from "../parts/bar";
 import { Confirm } from "../parts/dialog";
 import { RetryDialog } from "../parts/retry";
@@ -169,9 +170,9 @@ function Actions({ run, jobs }: { run: Run; jobs: Job[] }) {
   const id = short(run.id);
   return (
     <>
-      {retry && <button type="button" class="btn" onClick={() => ask("retry")}><Icon of="again" />{retry.text}</button>}
-      {over && <button type="button" class="btn" onClick={() => ask("rerun")}>Rerun…</button>}
-      {!over && <button type="button" class="btn" onClick={() => ask("stop")}><Icon of="stop" />Stop</button>}
+      {retry && <Act onClick={() => ask("retry")}><Icon of="again" />{retry.text}</Act>}
+      {over && <Act onClick={() => ask("rerun")}>Rerun…</Act>}
+      {!over && <Act onClick={() => ask("stop")}><Icon of="stop" />Stop</Act>}
       {asked === "stop" && (
         <Confirm title={`Stop run ${id}?`} doIt="Stop run" leave="Keep it running" close={() => ask(null)} act={async () => void (await post("/api/v1/runs/{run}/stop", { run: run.id }))}>
           <p>{counted(left, "stage")} {left === 1 ? "ends" : "end"} now. What is done is kept and not done again.</p><Command text={`pipelinectl stop run ${id}`} />
@@ -185,6 +186,15 @@ function Actions({ run, jobs }: { run: Run; jobs: Job[] }) {
   );
 }
 
+// What the clock changes is drawn alone: the page around it is not drawn again each second.
+function So({ from }: { from: number }) {
+  return <>{duration(now.value - from / 1000)}</>;
+}
+
+function Left({ run }: { run: Run }) {
+  return <>{leftOf(run, now.value)}</>;
+}
+
 function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
   const [row] = withJobs([run], run.jobs ?? [], pipelines);
   const jobs = row!.jobs;
@@ -196,8 +206,8 @@ function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, row!.pipelines.length ? <span>{row!.pipelines.map(name).join(", ")}</span> : null, <Id of={run.id} />]}</Crumbs>
       <Head title={`${setOff(run)}; ${progressOf(run, jobs)}.`} acts={<Actions run={run} jobs={jobs} />}
         lead={[
-          <><StateWord of={runState(run, jobs)} />{over ? <> in <Took from={run.created_us} to={run.finished_us} /></> : <> for {duration(now.value - run.created_us / 1000)}</>}</>,
-          leftOf(run, now.value) || null,
+          <><StateWord of={runState(run, jobs)} />{over ? <> in <Took from={run.created_us} to={run.finished_us} /></> : <> for <So from={run.created_us} /></>}</>,
+          <Left run={run} />,
           over ? <>began <When us={run.created_us} /></> : `${done} of ${counted(jobs.length, "stage")} ended`,
           run.superseded_by ? <>see <Id of={run.superseded_by} place={{ page: "run", run: run.superseded_by }} /></> : null,
         ]} />

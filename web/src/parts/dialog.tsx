@@ -1,6 +1,7 @@
 // Dialogs: what will happen and what stays; the focus is on what does no harm.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { Act, OfflineNote } from "./act";
 import { ErrorNote } from "./page";
 
 export function Dialog({ title, close, children, wide = false }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
@@ -47,9 +48,10 @@ export function Confirm({ title, children, doIt, leave, act, close }: {
     <Dialog title={title} close={close}>
       <div class="stack">{children}</div>
       {error && <ErrorNote error={error} />}
+      <OfflineNote />
       <div class="acts">
         <button type="button" class="btn" autofocus onClick={close}>{leave}</button>
-        <button type="button" class="btn main" disabled={busy} onClick={run}>{busy ? "…" : doIt}</button>
+        <Act main disabled={busy} onClick={() => void run()}>{busy ? "…" : doIt}</Act>
       </div>
     </Dialog>
   );

@@ -6,6 +6,7 @@ import { connection } from "../api/events";
 import { clock, duration } from "../core/format";
 import { finding, keysOn, showingKeys, turnKeys } from "../core/keys";
 import { now } from "../core/now";
+import { offline } from "../core/offline";
 import { type Place, href as linkOf } from "../core/places";
 import { session, signOut, userName } from "../core/session";
 import { Dialog } from "./dialog";
@@ -53,9 +54,7 @@ function Brand() {
 }
 
 function Live() {
-  const { live, since } = connection.value;
-  const off = !live && now.value - since > 3000;
-  return <span class={`live ${off ? "off" : ""}`}>{off ? "no answer" : "live"}</span>;
+  return <span class={`live ${offline.value ? "off" : ""}`}>{offline.value ? "no answer" : "live"}</span>;
 }
 
 function Person() {
@@ -91,16 +90,16 @@ function Person() {
 
 // Shown when nothing was heard for three seconds.
 function Banner() {
-  const { live, since, heard, retryAt } = connection.value;
+  if (!offline.value) return null;
+  const { since, heard, retryAt } = connection.value;
   const gone = now.value - since;
-  if (live || gone < 3000) return null;
   const next = Math.max(0, Math.ceil((retryAt - now.value) / 1000));
   return (
     <div class="banner" role="status">
       <Icon of="waiting" class="state waiting" />
       <div>
         <b>No answer from the daemon for {duration(Math.floor(gone / 1000) * 1000)}.</b> What you see is from {clock(heard * 1000)}.{" "}
-        {next > 0 ? `Trying again in ${next} s.` : "Trying again."}
+        Nothing can be run, stopped or changed meanwhile. {next > 0 ? `Trying again in ${next} s.` : "Trying again."}
       </div>
     </div>
   );

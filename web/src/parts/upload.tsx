@@ -7,6 +7,7 @@ import { counted, size } from "../core/format";
 import { go } from "../core/going";
 import { pathOf } from "../core/places";
 import { type Picked, type Target, Upload, begunPush, bytesOf, dropBegun, filesDropped, filesPicked, left } from "../core/upload";
+import { Act, OfflineNote } from "./act";
 import { Bar } from "./bar";
 import { Dialog } from "./dialog";
 import { Icon } from "./icons";
@@ -59,7 +60,7 @@ function PushDialog({ repos, folder, files, close }: { repos: Where[]; folder: s
       {begun && !sending && (
         <div class="note">
           <p>A push of {counted(Object.keys(begun.put).length, "file")} was interrupted. Of the files below, {counted(todo, "file")} {todo === 1 ? "is" : "are"} missing or changed: only those are sent.</p>
-          <p class="acts"><button type="button" class="btn small" onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</button></p>
+          <p class="acts"><Act small onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</Act></p>
         </div>)}
       {!sending && (
         <>
@@ -76,10 +77,11 @@ function PushDialog({ repos, folder, files, close }: { repos: Where[]; folder: s
         <div role="status"><Bar pieces={[{ of: "run", share: sending.bytes ? sending.doneBytes / sending.bytes : sending.done / Math.max(1, picked.length) }]} label="Progress" />
           <p class="small muted after">{sending.done} of {counted(picked.length, "file")}, {size(sending.doneBytes)} of {size(sending.bytes)}</p></div>)}
       {error && <ErrorNote error={error} />}
+      <OfflineNote />
       {!sending && <Command text={`pipelinectl put file ${repo.project === "default" ? "" : `${repo.project}/`}${repo.name}@${repo.branch || "master"}:/${into.replace(/^\/+/, "")} -r -f FOLDER`} />}
       <div class="acts">
         <button type="button" class="btn" autofocus disabled={busy} onClick={leave}>Leave it</button>
-        <button type="button" class="btn main" disabled={busy || picked.length === 0} onClick={() => void send()}>{busy ? "Pushing…" : error ? "Go on with what is left" : `Push ${counted(picked.length, "file")}`}</button>
+        <Act main disabled={busy || picked.length === 0} onClick={() => void send()}>{busy ? "Pushing…" : error ? "Go on with what is left" : `Push ${counted(picked.length, "file")}`}</Act>
       </div>
     </Dialog>
   );
@@ -89,7 +91,7 @@ export function UploadButton({ repos, folder = "", children = "Push files…" }:
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" class="btn main" onClick={() => setOpen(true)}><Icon of="up" />{children}</button>
+      <Act main onClick={() => setOpen(true)}><Icon of="up" />{children}</Act>
       {open && <PushDialog repos={repos} folder={folder} files={[]} close={() => setOpen(false)} />}
     </>
   );
@@ -115,7 +117,7 @@ export function DropArea({ repo, folder }: { repo: Where; folder: string }) {
           <p class="acts">
             <label class="btn small">Choose the folder again<input class="visually-hidden" type="file" {...{ webkitdirectory: true }} onChange={(event) => event.currentTarget.files && setFiles(filesPicked(event.currentTarget.files))} /></label>
             <label class="btn small">Choose the files again<input class="visually-hidden" type="file" multiple onChange={(event) => event.currentTarget.files && setFiles(filesPicked(event.currentTarget.files))} /></label>
-            <button type="button" class="btn small" onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</button>
+            <Act small onClick={() => { void dropBegun(begun); setBegun(null); }}>Throw it away</Act>
           </p>
         </div>)}
       {files && <PushDialog repos={[repo]} folder={folder} files={files} close={() => { setFiles(null); setBegun(begunPush(repo.project, repo.name)); }} />}
