@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Job, Run, WhyNode } from "../src/api/schema";
 import { needOf } from "../src/core/needs";
 import { factsOf, sentence } from "../src/core/provenance";
+import { endsHeard, heardOf } from "../src/core/runfacts";
 import { causeOf, changeWords, pushedRepo, retryOf, withJobs } from "../src/core/runs";
 
 const job = (more: Partial<Job>): Job => ({
@@ -57,5 +58,20 @@ describe("provenance", () => {
   it("is a sentence", () => {
     expect(sentence("p.csv", factsOf(tree))).toBe("p.csv came from 2 files that were pushed, by 2 stages.");
     expect(sentence("b1.csv", factsOf(file("digits", "/b1.csv")))).toBe("b1.csv was pushed.");
+  });
+});
+
+describe("what is read out", () => {
+  const manual = (more: Partial<Run>) => run({ cause: "manual", message: "digits", ...more });
+  it("of a run that goes on is what failed, and nothing else", () => {
+    expect(heardOf(run({ state: "running" }), [job({ state: "running" }), job({ stage: "split" })], "decode is at 3 of 15 datums")).toBe("");
+    expect(heardOf(run({ state: "running" }), [job({ state: "failure" }), job({ stage: "split", state: "running" })], "decode failed")).toBe("decode failed.");
+  });
+  it("of a run is its end", () => expect(heardOf(run({}), [job({})], "all 3 stages are done")).toBe("The run ended: all 3 stages are done."));
+  it("of a list is what ended since the last look", () => {
+    const before = new Map([["a", "running"], ["b", "running"], ["c", "success"]]);
+    expect(endsHeard(before, [manual({ id: "a", state: "running" }), manual({ id: "c" }), manual({ id: "new" })])).toBe("");
+    expect(endsHeard(before, [manual({ id: "a", state: "failure" })])).toBe("Run by hand: digits: Failed.");
+    expect(endsHeard(before, [manual({ id: "a" }), manual({ id: "b" })])).toBe("Run by hand: digits: Done, and 1 more run ended.");
   });
 });

@@ -4,6 +4,7 @@ import { diffLines, folded } from "../src/core/linediff";
 import { isBad } from "../src/core/log";
 import { isBinary, kindOf, prettyJson } from "../src/core/preview";
 import { describe as column, parseTable } from "../src/core/table";
+import { RowHeights } from "../src/core/heights";
 import { restOf, windowOf } from "../src/parts/rows";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -65,8 +66,24 @@ describe("event streams", () => {
 });
 
 describe("rows near the view", () => {
-  it.each([[50, 0, { from: 0, to: 50 }], [1_000_000, 0, { from: 0, to: 53 }], [1_000_000, -36_000, { from: 970, to: 1053 }], [1000, -36_000_000, { from: 999, to: 1000 }]])("of %d at %d are %j", (count, top, rows) =>
-    expect(windowOf(count, 36, top, 800)).toEqual(rows));
+  it.each([[50, 0, { from: 0, to: 50 }], [1_000_000, 0, { from: 0, to: 53 }], [1_000_000, -36_000, { from: 970, to: 1053 }], [1000, -36_000_000, { from: 970, to: 1000 }]])("of %d at %d are %j", (count, top, rows) =>
+    expect(windowOf(count, new RowHeights(36), top, 800)).toEqual(rows));
+  it("go by the heights that were measured", () => {
+    const heights = new RowHeights(36);
+    for (let i = 0; i < 100; i++) heights.set(i, 72);
+    heights.set(0, 172);
+    expect([heights.before(0), heights.before(1), heights.before(100)]).toEqual([0, 172, 7300]);
+    expect(heights.usual).toBe(73);
+    expect(heights.before(1100)).toBe(7300 + 1000 * 73);
+    expect([heights.at(0, 1100), heights.at(171, 1100), heights.at(172, 1100), heights.at(7300, 1100), heights.at(1e9, 1100)]).toEqual([0, 0, 1, 100, 1100]);
+    expect(windowOf(1100, heights, -7300, 730)).toEqual({ from: 70, to: 140 });
+  });
+  it("measure a row anew when it is drawn again", () => {
+    const heights = new RowHeights(36);
+    heights.set(3, 50);
+    heights.set(3, 70);
+    expect(heights.usual).toBe(70);
+  });
 });
 
 describe("pages after the first", () => {

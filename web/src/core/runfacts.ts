@@ -1,5 +1,5 @@
 // What a row of the list of runs says, from the facts that the daemon gives with it.
-import type { Run } from "../api/schema";
+import type { Job, Run } from "../api/schema";
 import { name } from "./foreign";
 import { counted, duration, number, size, spelled } from "./format";
 import { type Change, causeOf, changeWords } from "./runs";
@@ -66,6 +66,20 @@ export function leftOf(run: Run, nowMs: number): string {
   if (!eta || isOver(run.state)) return "";
   const left = eta.ends_us / 1000 - nowMs;
   return `${left > 0 ? `about ${duration(left)} left` : `longer than usual (${duration(eta.took_ms)})`}, by the last ${eta.runs} runs`;
+}
+
+// What is read out of a run while it is shown: a stage that failed, and its end.
+export function heardOf(run: Run, jobs: Job[], progress: string): string {
+  if (isOver(run.state)) return `The run ended: ${progress}.`;
+  const failed = jobs.filter((job) => job.state === "failure").map((job) => name(job.stage));
+  return failed.length > 0 ? `${failed.join(", ")} failed.` : "";
+}
+
+// What ended between two looks at a list of runs: the newest of them, and how many more. "" if none did.
+export function endsHeard(before: Map<string, string>, runs: Run[]): string {
+  const ended = runs.filter((run) => isOver(run.state) && before.has(run.id) && !isOver(before.get(run.id)!));
+  const more = ended.length > 1 ? `, and ${counted(ended.length - 1, "more run")} ended` : "";
+  return ended.length > 0 ? `${setOff(ended[0]!)}: ${rowState(ended[0]!).word}${more}.` : "";
 }
 
 // The job of a run with its numbers of datums as an event told them. Numbers do not go back: an answer that was on its way is older.

@@ -15,6 +15,7 @@ import { Act } from "../parts/act";
 import { DatumBar } from "../parts/bar";
 import { Curves } from "../parts/curves";
 import { Confirm } from "../parts/dialog";
+import { useAnnounced } from "../parts/frame";
 import { RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
 import { Content, Crumbs, Head, Part } from "../parts/page";
@@ -255,6 +256,7 @@ function Actions({ job }: { job: Job }) {
 function Shown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
   const { job, failures } = facts;
   const wanted = query.get("datum") ?? "";
+  useAnnounced(isOver(job.state) ? headlineOf(job) : job.datums.failed > 0 ? `Datums of ${name(job.stage)} failed.` : "");
   const others = facts.others.some((one) => wanted && one.id.startsWith(wanted));
   return (
     <>

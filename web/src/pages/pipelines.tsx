@@ -8,6 +8,7 @@ import { useLoad } from "../core/load";
 import { newestJobs } from "../core/needs";
 import { stagesInOrder } from "../core/runs";
 import { jobState, sourceState } from "../core/states";
+import { useAnnounced } from "../parts/frame";
 import { Icon } from "../parts/icons";
 import { Content, Head, Part } from "../parts/page";
 import { Rows } from "../parts/rows";
@@ -65,9 +66,16 @@ function SourceRow({ source }: { source: GitSource }) {
   );
 }
 
+// What is read out of the sources: those that are not in step, with why.
+function sourcesHeard(sources: GitSource[]): string {
+  const bad = sources.filter((one) => one.state === "invalid" || one.state === "unreachable");
+  return bad.map((one) => `Source ${name(one.name)}: ${sourceState(one.state).word}.`).join(" ");
+}
+
 export function Pipelines({ query }: { query: URLSearchParams }) {
   const loaded = useLoad("pipelines page", load, (event) => ["pipeline", "job", "source"].includes(event.type));
   const project = query.get("project") ?? "";
+  useAnnounced(loaded.data ? sourcesHeard(loaded.data.sources) || "All sources are in step." : "");
   return (
     <Content of={loaded} rows={8}>{(facts) => {
       const jobs = newestJobs(facts.jobs);

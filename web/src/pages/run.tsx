@@ -10,13 +10,14 @@ import { useLoad } from "../core/load";
 import { lastLineOf, metricWords } from "../core/metrics";
 import { now } from "../core/now";
 import { pathOf } from "../core/places";
-import { changeOf, leftOf, setOff, withProgress } from "../core/runfacts";
+import { changeOf, heardOf, leftOf, setOff, withProgress } from "../core/runfacts";
 import { changeWords, retryOf, sumDatums, waitReason, withJobs } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState, runState, stateOf } from "../core/states";
 import { Act } from "../parts/act";
 import { DatumBar } from "../parts/bar";
 import { Confirm } from "../parts/dialog";
+import { useAnnounced } from "../parts/frame";
 import { RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
 import { Crumbs, Head, Part } from "../parts/page";
@@ -201,6 +202,7 @@ function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
   const over = isOver(run.state);
   const done = jobs.filter((job) => isOver(job.state)).length;
   const toKnow = notes(jobs);
+  useAnnounced(heardOf(run, jobs, progressOf(run, jobs)));
   return (
     <>
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, row!.pipelines.length ? <span>{row!.pipelines.map(name).join(", ")}</span> : null, <Id of={run.id} />]}</Crumbs>

@@ -8,8 +8,9 @@ import { counted } from "../core/format";
 import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { now } from "../core/now";
-import { FILTERS, type Wanted, askedOf, datumsOf, leftOf, pushWords, rowState, runsHeadline, setOff, stageCount, stagesOf, wantedOf } from "../core/runfacts";
+import { FILTERS, type Wanted, askedOf, datumsOf, endsHeard, leftOf, pushWords, rowState, runsHeadline, setOff, stageCount, stagesOf, wantedOf } from "../core/runfacts";
 import { FRESH_MAX, RunList } from "../core/runlist";
+import { announce } from "../parts/frame";
 import { Icon, StateWord } from "../parts/icons";
 import { ErrorNote, Head, Skeleton } from "../parts/page";
 import { Rows } from "../parts/rows";
@@ -170,6 +171,12 @@ export function Runs({ query }: { query: URLSearchParams }) {
   const wanted = wantedOf(query);
   const key = JSON.stringify(wanted);
   const { list, error, retry, loading, more, seen, showFresh } = useRuns(key, askedOf(wanted, Date.now()));
+  const states = useRef(new Map<string, string>());
+  useEffect(() => {
+    const heard = endsHeard(states.current, list.first());
+    states.current = new Map(list.first().map((run) => [run.id, run.state]));
+    if (heard) announce(heard);
+  });
   const pipelines = useLoad("pipelines", async (signal) => (await get("/api/v1/pipelines", { query: { limit: 1000 }, signal })).pipelines, (event) => event.type === "pipeline");
   if (loading) return <Skeleton rows={10} />;
   if (error && list.next === "") return <ErrorNote error={error} retry={retry} />;

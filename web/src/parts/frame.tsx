@@ -31,6 +31,15 @@ export function announce(text: string): void {
   }, Math.max(0, lastSaid + SAY_MS - Date.now()));
 }
 
+// Announces a sentence when it changes while the page is shown; the first one is what the page was opened with. "" says nothing.
+export function useAnnounced(text: string): void {
+  const before = useRef<string | null>(null);
+  useEffect(() => {
+    if (text && before.current !== null && before.current !== text) announce(text);
+    before.current = text;
+  }, [text]);
+}
+
 const PLACES: { text: string; place: Place; pages: Place["page"][] }[] = [
   { text: "Home", place: { page: "home" }, pages: ["home"] },
   { text: "Runs", place: { page: "runs" }, pages: ["runs", "run", "job", "log"] },

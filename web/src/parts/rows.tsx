@@ -1,6 +1,7 @@
 // Long lists: only the rows near the view are drawn; the rest is room above and below them.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { RowHeights } from "../core/heights";
 
 const AROUND = 30; // rows drawn above and below the view
 const SHORT = 120; // a list of so many rows is drawn whole
@@ -10,11 +11,11 @@ export interface Window {
   to: number;
 }
 
-// Which rows are to be drawn, of rows of equal height in a list whose top is at `top` in a view of that height.
-export function windowOf(count: number, rowHeight: number, top: number, viewHeight: number): Window {
+// Which rows are to be drawn of a list whose top is at `top` in a view of that height.
+export function windowOf(count: number, heights: RowHeights, top: number, viewHeight: number): Window {
   if (count <= SHORT) return { from: 0, to: count };
-  const first = Math.floor(Math.max(0, -top) / rowHeight);
-  const shown = Math.ceil(viewHeight / rowHeight);
+  const first = heights.at(Math.max(0, -top), count);
+  const shown = Math.ceil(viewHeight / heights.usual);
   return { from: Math.max(0, Math.min(first - AROUND, count - 1)), to: Math.min(count, first + shown + AROUND) };
 }
 
@@ -31,6 +32,8 @@ export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, seen
   seen?: ((from: number, to: number) => void) | undefined; // is told which rows are drawn
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
+  const heights = useRef<{ of: RowHeights; width: number }>();
+  heights.current ??= { of: new RowHeights(rowHeight), width: 0 };
   const [shown, setShown] = useState<Window>({ from: 0, to: Math.min(rows.length, SHORT) });
   const latest = useRef({ more, seen });
   latest.current = { more, seen };
@@ -39,7 +42,7 @@ export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, seen
     const look = () => {
       frame = 0;
       if (!body.current) return;
-      const next = windowOf(rows.length, rowHeight, body.current.getBoundingClientRect().top, innerHeight);
+      const next = windowOf(rows.length, heights.current!.of, body.current.getBoundingClientRect().top, innerHeight);
       setShown((before) => (before.from === next.from && before.to === next.to ? before : next));
       latest.current.seen?.(next.from, next.to);
       if (next.to >= rows.length - AROUND) latest.current.more?.();
@@ -55,14 +58,27 @@ export function Rows<T>({ head, rows, rowHeight, row, columns, total, more, seen
     };
   }, [rows.length, rowHeight]);
   const to = Math.min(shown.to, rows.length);
-  const room = (n: number, key: string) => (n > 0 ? <tr key={key} aria-hidden="true" class="room"><td colSpan={columns} style={{ height: `${n * rowHeight}px` }} /></tr> : null);
+  useLayoutEffect(() => {
+    if (rows.length <= SHORT || !body.current) return;
+    const width = body.current.offsetWidth;
+    // other widths wrap rows otherwise
+    if (width !== heights.current!.width) heights.current = { of: new RowHeights(rowHeight), width };
+    let at = shown.from;
+    for (const one of body.current.rows) {
+      if (one.classList.contains("space")) continue;
+      if (!one.classList.contains("room")) heights.current!.of.set(at, one.offsetHeight);
+      at++;
+    }
+  });
+  const { of: known } = heights.current;
+  const room = (height: number, key: string) => (height > 0 ? <tr key={key} aria-hidden="true" class="room space"><td colSpan={columns} style={{ height: `${Math.round(height)}px` }} /></tr> : null);
   return (
     <table class="list" aria-label={label} aria-rowcount={total ?? (more ? -1 : rows.length + 1)}>
       <thead>{head}</thead>
       <tbody ref={body}>
-        {room(shown.from, "above")}
+        {room(known.before(shown.from), "above")}
         {rows.slice(shown.from, to).map((item, i) => row(item, shown.from + i))}
-        {room(rows.length - to, "below")}
+        {room(known.before(rows.length) - known.before(to), "below")}
       </tbody>
     </table>
   );
