@@ -62,7 +62,7 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
     case "check":
       return <Check />;
     case "gpus":
-      return <Gpus />;
+      return <Gpus query={query} />;
     case "metrics":
       return <Metrics {...place} query={query} />;
     case "nothing":

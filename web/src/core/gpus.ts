@@ -25,6 +25,34 @@ export function numbersOf(gpus: Gpus): Numbers {
   return { all, held, idle, computes: Math.max(0, held - idle), free: Math.max(0, all - held) };
 }
 
+// The span that the address asks for. The daemon keeps a day.
+export interface Span {
+  key: string;
+  words: string;
+  us: number;
+}
+
+const HOUR_US = 3_600_000_000;
+
+export const SPANS: Span[] = [
+  { key: "hour", words: "the last hour", us: HOUR_US },
+  { key: "6h", words: "the last 6 hours", us: 6 * HOUR_US },
+  { key: "day", words: "the last 24 hours", us: 24 * HOUR_US },
+];
+
+export const spanOf = (key: string | null): Span => SPANS.find((one) => one.key === key) ?? SPANS[SPANS.length - 1]!;
+
+// The names of all nodes; this machine's own is "" if it has none.
+export const nodeNames = (gpus: Gpus): string[] => [...new Set([...(gpus.gpus.length > 0 ? [gpus.node ?? ""] : []), ...nodesOf(gpus).map((node) => node.node)])].sort();
+
+// What is left of the facts for one node, or all of them for "".
+export function onNode(gpus: Gpus, node: string): Gpus {
+  if (!node) return gpus;
+  return { ...gpus, gpus: gpus.node === node ? gpus.gpus : [], nodes: gpus.nodes.filter((one) => one.node === node) };
+}
+
+export const seriesOn = (history: GpuHistory, node: string): GpuSeries[] => history.series.filter((one) => !node || one.node === node);
+
 const are = (n: number) => (n === 1 ? "is" : "are");
 
 export function headline(n: Numbers, waiting: QueueEntry[]): string {
@@ -89,7 +117,16 @@ export function joined(steps: Step[], n: number): Step[] {
 
 // "held 43 % of the last 24 hours", "held idle 17 %": of the time of which there is a record.
 export function dayWords(history: GpuHistory): string[] {
-  const { capacity_ms: all, held_ms: held, idle_ms: idle, measured_ms: measured, busy_ms: busy } = history.total;
+  return totalWords(history.total);
+}
+
+// The same of some of the curves.
+export function seriesWords(series: GpuSeries[]): string[] {
+  const sum = (of: (one: GpuSeries) => number[]) => series.reduce((all, one) => all + of(one).reduce((total, ms) => total + ms, 0), 0);
+  return totalWords({ capacity_ms: sum((one) => one.capacity), held_ms: sum((one) => one.held), idle_ms: sum((one) => one.idle), measured_ms: sum((one) => one.measured), busy_ms: sum((one) => one.busy) });
+}
+
+function totalWords({ capacity_ms: all, held_ms: held, idle_ms: idle, measured_ms: measured, busy_ms: busy }: Pick<GpuHistory["total"], "capacity_ms" | "held_ms" | "idle_ms" | "measured_ms" | "busy_ms">): string[] {
   if (all === 0) return [];
   return [
     `held ${percent(held, all)} of the recorded time`,

@@ -1,11 +1,11 @@
 // All repos: which take pushes, which are written by stages, and which are older than what they were made from.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post } from "../api/client";
 import type { Repo } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, number, size } from "../core/format";
 import { go, setQuery } from "../core/going";
-import { useLoad } from "../core/load";
+import { type Loaded, useLoad } from "../core/load";
 import { pathOf } from "../core/places";
 import { may } from "../core/session";
 import { Act } from "../parts/act";
@@ -16,10 +16,40 @@ import { Rows } from "../parts/rows";
 import { UploadButton } from "../parts/upload";
 import { Age, Command, To } from "../parts/words";
 
-const SOONEST_MS = 2000; // between two loads of all repos
+const SOONEST_MS = 2000; // between two loads of the repos that are shown
+const PAGE = 200;
+const FILLED = 60; // rows that a filter should leave before the next page waits until somebody scrolls
 
-async function load(signal: AbortSignal): Promise<Repo[]> {
-  return (await get("/api/v1/repos", { query: { limit: 10000 }, signal })).repos;
+interface Listed {
+  repos: Repo[];
+  more: boolean;
+}
+
+// The first pages of the repos, as many as were asked for.
+async function load(project: string, pages: number, signal: AbortSignal): Promise<Listed> {
+  const repos: Repo[] = [];
+  let after: string | undefined;
+  for (let i = 0; i < pages; i++) {
+    const page = await get("/api/v1/repos", { query: { limit: PAGE, ...(project ? { project } : {}), ...(after ? { after } : {}) }, signal });
+    repos.push(...page.repos);
+    after = page.next ?? undefined;
+    if (!after) break;
+  }
+  return { repos, more: Boolean(after) };
+}
+
+// The repos of a project, or of all, a page more whenever `more` is called.
+function useRepos(project: string): { loaded: Loaded<Listed>; more: (() => void) | undefined } {
+  const pages = useRef({ project, wanted: 1 });
+  if (pages.current.project !== project) pages.current = { project, wanted: 1 };
+  const loaded = useLoad(`data ${project}`, (signal) => load(project, pages.current.wanted, signal), (event) => ["repo", "commit", "pipeline", "job"].includes(event.type), SOONEST_MS);
+  const have = loaded.data?.repos.length ?? 0;
+  const more = () => {
+    if (have < pages.current.wanted * PAGE) return; // the page before is on its way
+    pages.current.wanted++;
+    loaded.reload();
+  };
+  return { loaded, more: loaded.data?.more ? more : undefined };
 }
 
 function Newest({ repo }: { repo: Repo }) {
@@ -49,51 +79,66 @@ function NewRepo({ projects, close }: { projects: string[]; close: () => void })
 
 const KINDS = [{ key: "input", text: "takes pushes" }, { key: "output", text: "written by stages" }];
 
-export function Data({ query }: { query: URLSearchParams }) {
-  const loaded = useLoad("data", load, (event) => ["repo", "commit", "pipeline", "job"].includes(event.type), SOONEST_MS);
+function headline(repos: Repo[], more: boolean): string {
+  const inputs = repos.filter((repo) => repo.kind === "input").length;
+  const outputs = repos.length - inputs;
+  const old = repos.filter((repo) => repo.stale).length;
+  const older = old ? `; ${number(old)} ${old === 1 ? "is older than what it was" : "are older than what they were"} made from` : "";
+  if (more) return `Over ${counted(repos.length, "repo")}: of the first ${number(repos.length)}, ${number(inputs)} take pushes and ${number(outputs)} are written by stages${older}.`;
+  return `${counted(inputs, "repo")} ${inputs === 1 ? "takes" : "take"} pushes, ${number(outputs)} ${outputs === 1 ? "is" : "are"} written by stages${older}.`;
+}
+
+function Table({ rows, more }: { rows: Repo[]; more: (() => void) | undefined }) {
+  if (rows.length === 0) return <p class="empty">{more ? "Looking further." : "No repo is like that."}</p>;
+  return (
+    <Rows label="Repos" rows={rows} rowHeight={53} columns={7} more={more}
+      head={<tr><th>Repo</th><th class="p2">Newest commit</th><th class="num">Files</th><th class="num p2">Size</th><th class="num">When</th><th class="p2">Made by</th><th class="p2">Used by</th></tr>}
+      row={(repo) => (
+        <tr key={`${repo.project}/${repo.name}`}>
+          <td><Icon of="repo" /> <To class="main" row place={{ page: "repo", project: repo.project, repo: repo.name }}>{name(repo.name)}</To><small class="ind">{repo.project}</small></td>
+          <Newest repo={repo} />
+          <td class="p2">{repo.made_by ? name(repo.made_by.stage) : repo.kind === "input" ? "pushes" : "–"}</td>
+          <td class="p2 muted">{repo.used_by.map((one) => name(one.stage)).join(", ") || "–"}</td>
+        </tr>)} />
+  );
+}
+
+function Shown({ listed, more, query, projects }: { listed: Listed; more: (() => void) | undefined; query: URLSearchParams; projects: string[] }) {
   const [making, make] = useState(false);
   const project = query.get("project") ?? "";
   const kind = query.get("kind") ?? "";
   const onlyStale = query.get("stale") === "1";
+  const { repos } = listed;
+  const inputs = repos.filter((repo) => repo.kind === "input");
+  const rows = repos.filter((repo) => (!kind || (kind === "input") === (repo.kind === "input")) && (!onlyStale || repo.stale));
+  // a filter may leave nothing of a page: no scrolling would ask for the next one
+  useEffect(() => {
+    if (rows.length < FILLED) more?.();
+  }, [repos, rows.length]);
+  const bytes = repos.reduce((sum, repo) => sum + repo.bytes, 0);
   return (
-    <Content of={loaded} rows={10}>{(repos) => {
-      const stale = (repo: Repo) => repo.stale;
-      const inputs = repos.filter((repo) => repo.kind === "input");
-      const old = repos.filter(stale).length;
-      const rows = repos.filter((repo) => (!project || repo.project === project) && (!kind || (kind === "input") === (repo.kind === "input")) && (!onlyStale || stale(repo)));
-      const projects = [...new Set(repos.map((repo) => repo.project))];
-      const bytes = repos.reduce((sum, repo) => sum + repo.bytes, 0);
-      const older = old ? `; ${number(old)} ${old === 1 ? "is older than what it was" : "are older than what they were"} made from` : "";
-      return (
-        <>
-          <Head title={`${counted(inputs.length, "repo")} ${inputs.length === 1 ? "takes" : "take"} pushes, ${number(repos.length - inputs.length)} ${repos.length - inputs.length === 1 ? "is" : "are"} written by stages${older}.`}
-            lead={[`${counted(repos.length, "repo")} in ${counted(projects.length, "project")}`, `${size(bytes)} in the newest commits`]}
-            acts={may("writer", projects[0] ?? "default") && <>
-              {inputs[0] && <UploadButton repos={inputs} />}
-              <Act onClick={() => make(true)}>New repo…</Act></>} />
-          {making && <NewRepo projects={projects} close={() => make(false)} />}
-          <div class="filters" role="group" aria-label="Filters">
-            {projects.length > 1 && (
-              <select aria-label="Project" value={project} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
-                <option value="">all projects</option>{projects.map((one) => <option key={one}>{one}</option>)}
-              </select>)}
-            {KINDS.map((one) => <button type="button" key={one.key} class={`chip ${kind === one.key ? "on" : ""}`} aria-pressed={kind === one.key} onClick={() => setQuery({ kind: kind === one.key ? undefined : one.key })}>{one.text}</button>)}
-            <button type="button" class={`chip ${onlyStale ? "on" : ""}`} aria-pressed={onlyStale} onClick={() => setQuery({ stale: onlyStale ? undefined : "1" })}><Icon of="stale" />older than its input</button>
-          </div>
-          <div class="panel">
-            {rows.length === 0 ? <p class="empty">No repo is like that.</p> : (
-              <Rows label="Repos" rows={rows} rowHeight={53} columns={7}
-                head={<tr><th>Repo</th><th class="p2">Newest commit</th><th class="num">Files</th><th class="num p2">Size</th><th class="num">When</th><th class="p2">Made by</th><th class="p2">Used by</th></tr>}
-                row={(repo) => (
-                  <tr key={`${repo.project}/${repo.name}`}>
-                    <td><Icon of="repo" /> <To class="main" row place={{ page: "repo", project: repo.project, repo: repo.name }}>{name(repo.name)}</To><small class="ind">{repo.project}</small></td>
-                    <Newest repo={repo} />
-                    <td class="p2">{repo.made_by ? name(repo.made_by.stage) : repo.kind === "input" ? "pushes" : "–"}</td>
-                    <td class="p2 muted">{repo.used_by.map((one) => name(one.stage)).join(", ") || "–"}</td>
-                  </tr>)} />)}
-          </div>
-        </>
-      );
-    }}</Content>
+    <>
+      <Head title={headline(repos, listed.more)}
+        lead={[listed.more ? null : `${counted(repos.length, "repo")} in ${project ? name(project) : counted(new Set(repos.map((repo) => repo.project)).size, "project")}`, `${size(bytes)} in the newest commits${listed.more ? " of these" : ""}`]}
+        acts={may("writer", project || (projects[0] ?? "default")) && <>
+          {inputs[0] && <UploadButton repos={inputs} />}
+          <Act onClick={() => make(true)}>New repo…</Act></>} />
+      {making && <NewRepo projects={project ? [project] : projects} close={() => make(false)} />}
+      <div class="filters" role="group" aria-label="Filters">
+        {(projects.length > 1 || project) && (
+          <select aria-label="Project" value={project} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
+            <option value="">all projects</option>{[...new Set([...projects, ...(project ? [project] : [])])].map((one) => <option key={one}>{one}</option>)}
+          </select>)}
+        {KINDS.map((one) => <button type="button" key={one.key} class={`chip ${kind === one.key ? "on" : ""}`} aria-pressed={kind === one.key} onClick={() => setQuery({ kind: kind === one.key ? undefined : one.key })}>{one.text}</button>)}
+        <button type="button" class={`chip ${onlyStale ? "on" : ""}`} aria-pressed={onlyStale} onClick={() => setQuery({ stale: onlyStale ? undefined : "1" })}><Icon of="stale" />older than its input</button>
+      </div>
+      <div class="panel"><Table rows={rows} more={more} /></div>
+    </>
   );
+}
+
+export function Data({ query }: { query: URLSearchParams }) {
+  const { loaded, more } = useRepos(query.get("project") ?? "");
+  const projects = useLoad("projects", async (signal) => (await get("/api/v1/projects", { signal })).projects.map((one) => one.name), (event) => event.type === "project");
+  return <Content of={loaded} rows={10}>{(listed) => <Shown listed={listed} more={more} query={query} projects={projects.data ?? []} />}</Content>;
 }

@@ -3,7 +3,8 @@ import { get } from "../api/client";
 import type { Gpu, GpuHistory, GpuHolder, GpuNode, GpuStageTime, Gpus, Queue, QueueEntry } from "../api/schema";
 import { name } from "../core/foreign";
 import { age, counted, number, percent, size } from "../core/format";
-import { dayWords, gpuTime, headline, nodesOf, numbersOf, seriesOfNode, seriesOfSlot, stepsOf, wantWords } from "../core/gpus";
+import { SPANS, type Span, dayWords, gpuTime, headline, nodeNames, nodesOf, numbersOf, onNode, seriesOfNode, seriesOfSlot, seriesOn, seriesWords, spanOf, stepsOf, wantWords } from "../core/gpus";
+import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { now } from "../core/now";
 import { Bar } from "../parts/bar";
@@ -19,14 +20,14 @@ interface Facts {
   hour: GpuHistory;
 }
 
-const DAY_STEPS = 96;
+const STEPS = 96;
 const HOUR_US = 3_600_000_000;
 
-async function load(signal: AbortSignal): Promise<Facts> {
+async function load(span: Span, signal: AbortSignal): Promise<Facts> {
   const [gpus, queue, day, hour] = await Promise.all([
     get("/api/v1/gpus", { signal }),
     get("/api/v1/queue", { signal }),
-    get("/api/v1/gpus/history", { query: { px: DAY_STEPS }, signal }),
+    get("/api/v1/gpus/history", { query: { px: STEPS, ...(span.key === "day" ? {} : { from: Math.round(now.value * 1000 - span.us) }) }, signal }),
     get("/api/v1/gpus/history", { query: { from: Math.round(now.value * 1000 - HOUR_US), px: 60 }, signal }),
   ]);
   return { gpus, queue, day, hour };
@@ -107,9 +108,9 @@ function Wait({ entry }: { entry: QueueEntry }) {
   );
 }
 
-function Spent({ rows }: { rows: GpuStageTime[] }) {
+function Spent({ rows, span }: { rows: GpuStageTime[]; span: Span }) {
   return (
-    <Part id="spent" title="Where GPU time went" right="24 hours">
+    <Part id="spent" title="Where GPU time went" right={`${span.words}, every node`}>
       <div class="panel"><table class="list" aria-label="Where GPU time went"><thead><tr><th>Stage</th><th class="num">Held</th><th class="num">Computed</th></tr></thead>
         <tbody>{rows.slice(0, 12).map((row) => {
           const computed = Math.max(0, row.held_ms - row.idle_ms);
@@ -122,36 +123,57 @@ function Spent({ rows }: { rows: GpuStageTime[] }) {
   );
 }
 
-export function GpusPage() {
-  const loaded = useLoad("gpus", load, (event) => ["job", "gpu"].includes(event.type));
+function Filters({ names, node, span }: { names: string[]; node: string; span: Span }) {
   return (
-    <Content of={loaded} rows={6}>{({ gpus, queue, day, hour }) => {
-      const n = numbersOf(gpus);
-      const nodes = nodesOf(gpus);
-      const spent = day.stages.filter((row) => row.held_ms > 0);
-      const steps = stepsOf(day);
-      const products = [...new Set([...gpus.gpus.map((gpu) => gpu.product), ...nodes.map((node) => node.product ?? "")])].filter(Boolean);
-      return (
-        <>
-          <Head title={headline(n, queue.queue.filter((entry) => entry.want.gpus > 0))} lead={[products.length ? products.map(name).join(", ") : null, gpus.driver ? `driver ${name(gpus.driver)}` : null, ...dayWords(day), gpus.not_measured ? `use is not measured: ${name(gpus.not_measured)}` : null]} />
-          <div class={n.all > 0 || spent.length > 0 ? "cols" : ""}>
-            <div>
-              <Part id="waits" title="What waits" right={queue.hidden ? `${number(queue.hidden)} more that you may not see` : undefined}><Waits queue={queue} /></Part>
-              {n.all > 0 && (
-                <Part id="holds" title="Who holds what" right="the last hour, a bar a minute">
-                  <div class="panel">
-                    {gpus.gpus.length > 0 && <div class="node"><h3>{name(gpus.node || "this machine")} <span class="faint">{counted(gpus.gpus.length, "GPU")}</span></h3><div class="slots">{gpus.gpus.map((gpu) => <Slot key={gpu.slot} gpu={gpu} node={gpus.node ?? ""} hour={hour} />)}</div></div>}
-                    {nodes.map((node, i) => <Node key={`${node.node} ${node.resource} ${node.product}`} node={node} hour={hour} at={i} />)}
-                  </div>
-                </Part>)}
-            </div>
-            {(n.all > 0 || spent.length > 0) && <aside aria-label="The last 24 hours">
-              <Part id="day" title="The last 24 hours"><div class="panel pad"><Day steps={steps} id="hatch-day" /></div></Part>
-              {spent.length > 0 && <Spent rows={spent} />}
-            </aside>}
-          </div>
-        </>
-      );
-    }}</Content>
+    <div class="filters" role="group" aria-label="Filters">
+      {(names.length > 1 || node) && (
+        <select aria-label="Node" value={node} onChange={(event) => setQuery({ node: event.currentTarget.value })}>
+          <option value="">all nodes</option>{[...new Set([...names, node])].filter(Boolean).map((one) => <option key={one} value={one}>{name(one)}</option>)}
+        </select>)}
+      {SPANS.map((one) => <button type="button" key={one.key} class={`chip ${one === span ? "on" : ""}`} aria-pressed={one === span} onClick={() => setQuery({ since: one.key === "day" ? undefined : one.key })}>{one.words}</button>)}
+    </div>
   );
+}
+
+function Shown({ facts, node, span }: { facts: Facts; node: string; span: Span }) {
+  const { queue, day, hour } = facts;
+  const gpus = onNode(facts.gpus, node);
+  const n = numbersOf(gpus);
+  const nodes = nodesOf(gpus);
+  const spent = day.stages.filter((row) => row.held_ms > 0);
+  const series = seriesOn(day, node);
+  const products = [...new Set([...gpus.gpus.map((gpu) => gpu.product), ...nodes.map((one) => one.product ?? "")])].filter(Boolean);
+  const names = nodeNames(facts.gpus);
+  const any = names.length > 0 || spent.length > 0;
+  const unknown = node !== "" && !names.includes(node) && series.length === 0;
+  return (
+    <>
+      <Head title={unknown ? `No node ${name(node)} has a GPU.` : `${node ? `${name(node)}: ` : ""}${headline(n, queue.queue.filter((entry) => entry.want.gpus > 0))}`}
+        lead={[products.length ? products.map(name).join(", ") : null, gpus.driver ? `driver ${name(gpus.driver)}` : null, ...(node ? seriesWords(series) : dayWords(day)), gpus.not_measured ? `use is not measured: ${name(gpus.not_measured)}` : null]} />
+      {(any || node) && <Filters names={names} node={node} span={span} />}
+      <div class={any ? "cols" : ""}>
+        <div>
+          <Part id="waits" title="What waits" right={queue.hidden ? `${number(queue.hidden)} more that you may not see` : undefined}><Waits queue={queue} /></Part>
+          {n.all > 0 && (
+            <Part id="holds" title="Who holds what" right="the last hour, a bar a minute">
+              <div class="panel">
+                {gpus.gpus.length > 0 && <div class="node"><h3>{name(gpus.node || "this machine")} <span class="faint">{counted(gpus.gpus.length, "GPU")}</span></h3><div class="slots">{gpus.gpus.map((gpu) => <Slot key={gpu.slot} gpu={gpu} node={gpus.node ?? ""} hour={hour} />)}</div></div>}
+                {nodes.map((one, i) => <Node key={`${one.node} ${one.resource} ${one.product}`} node={one} hour={hour} at={i} />)}
+              </div>
+            </Part>)}
+        </div>
+        {any && <aside aria-label={`GPUs in ${span.words}`}>
+          <Part id="day" title={span.words.charAt(0).toUpperCase() + span.words.slice(1)}><div class="panel pad"><Day steps={stepsOf(day, series)} id="hatch-day" words={span.words} /></div></Part>
+          {spent.length > 0 && <Spent rows={spent} span={span} />}
+        </aside>}
+      </div>
+    </>
+  );
+}
+
+// `?node=` shows one node, `?since=hour|6h|day` how far back the curve goes.
+export function GpusPage({ query }: { query: URLSearchParams }) {
+  const span = spanOf(query.get("since"));
+  const loaded = useLoad(`gpus ${span.key}`, (signal) => load(span, signal), (event) => ["job", "gpu"].includes(event.type));
+  return <Content of={loaded} rows={6}>{(facts) => <Shown facts={facts} node={query.get("node") ?? ""} span={span} />}</Content>;
 }

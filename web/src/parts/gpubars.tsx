@@ -13,13 +13,15 @@ function steps4(most: number): number[] {
 
 const hour = (us: number) => clock(us).slice(0, 5);
 
-export function Day({ steps, id }: { steps: Step[]; id: string }) {
+// `words`: "the last 24 hours".
+export function Day({ steps, id, words }: { steps: Step[]; id: string; words: string }) {
   const most = Math.max(1, ...steps.map((step) => Math.ceil(Math.max(step.capacity, step.computes + step.idle) - 0.05)));
   const y = (gpus: number) => BASE - (gpus / most) * (BASE - TOP);
   const width = (W - LEFT) / steps.length;
   const known = steps.filter((step) => step.known);
   const mean = (of: (step: Step) => number) => (known.length ? known.reduce((sum, step) => sum + of(step), 0) / known.length : 0).toFixed(1);
-  const label = known.length ? `The last 24 hours: on average ${mean((s) => s.computes)} of ${mean((s) => s.capacity)} GPUs computed and ${mean((s) => s.idle)} were held idle` : "The last 24 hours: nothing is recorded yet";
+  const title = words.charAt(0).toUpperCase() + words.slice(1);
+  const label = known.length ? `${title}: on average ${mean((s) => s.computes)} of ${mean((s) => s.capacity)} GPUs computed and ${mean((s) => s.idle)} were held idle` : `${title}: nothing is recorded yet`;
   return (
     <>
       <svg class="day" viewBox={`0 0 ${W} ${H - 16}`} role="img" aria-label={label}>
@@ -46,11 +48,11 @@ export function Day({ steps, id }: { steps: Step[]; id: string }) {
   );
 }
 
-// The table behind the curve: an hour a row.
+// The table behind the curve: of a day, an hour a row.
 function DayTable({ steps }: { steps: Step[] }) {
   return (
     <details class="behind"><summary>As a table</summary>
-      <table class="list" aria-label="GPUs by the hour"><thead><tr><th>From</th><th class="num">Compute</th><th class="num">Idle</th><th class="num">Of</th><th class="num">Busy</th></tr></thead>
+      <table class="list" aria-label="GPUs over time"><thead><tr><th>From</th><th class="num">Compute</th><th class="num">Idle</th><th class="num">Of</th><th class="num">Busy</th></tr></thead>
         <tbody>{joined(steps, 24).reverse().map((step) => (
           <tr key={step.fromUs}><td>{hour(step.fromUs)}</td>{step.known ? <><td class="num">{step.computes.toFixed(1)}</td><td class="num">{step.idle.toFixed(1)}</td><td class="num">{number(Math.round(step.capacity))}</td><td class="num">{step.busy === null ? "–" : percent(step.busy, 100)}</td></> : <td class="muted" colSpan={4}>no record</td>}</tr>
         ))}</tbody></table>
