@@ -77,3 +77,24 @@ def test_a_long_list_is_scrolled_with_flat_memory(chromium, long_history):
     chromium.js("scrollTo(0, 2000 * 53)")
     chromium.do("waitfor", js="[...document.querySelectorAll('tr[data-run]')].some((row) => { const at = row.getBoundingClientRect().top; return at > 0 && at < innerHeight; })")
     assert chromium.do("complaints") == []
+
+
+def test_a_run_is_a_graph_too(page, world):
+    run = world.job("evaluate")["run"]
+    page.go(f"/runs/{run}")
+    page.do("click", at="main >> .tabs >> text=Graph")
+    assert page.path == f"/runs/{run}?view=graph"
+    page.do("wait", at="[data-at][aria-label*='stage evaluate, Failed']")
+    labels = page.js("[...document.querySelectorAll('main [data-at]')].map((one) => one.getAttribute('aria-label'))")
+    assert any("stage export, Not run" in one for one in labels) and any("stage decode, 4 failed" in one for one in labels), labels
+    photos = next(one for one in labels if "repo photos" in one)
+    assert "read at " in photos
+    # links lead to the commits of the run, not to what the branches have now
+    href = page.js("document.querySelector('[data-at][aria-label*=\"repo photos\"]').getAttribute('href')")
+    read = {one["repo"]: one["commit"] for one in world.daemon.http("GET", f"/api/v1/jobs/default/decode/{run}")["inputs"]}
+    assert href == f"/data/default/photos/{read['photos']}/-/"
+    assert page.js("document.querySelector('[data-at][aria-label*=\"stage evaluate\"]').getAttribute('href')") == f"/jobs/default/evaluate/{run}"
+    assert page.do("axe") == []
+    page.picture("run-graph", whole=True)
+    page.do("click", at="main >> .tabs >> text=List")
+    page.do("wait", at="table.stages")

@@ -38,7 +38,7 @@ function Page({ place, query }: { place: Place; query: URLSearchParams }) {
     case "runs":
       return <Runs query={query} />;
     case "run":
-      return <Run {...place} />;
+      return <Run {...place} query={query} />;
     case "job":
       return <Job {...place} query={query} />;
     case "log":

@@ -82,6 +82,11 @@ function statesOf(question: Question): LiveStates {
   return found;
 }
 
+// The drawings alone, for states that are not those of now.
+export async function loadDrawings(question: Question, signal?: AbortSignal): Promise<Drawing[]> {
+  return drawingsOf(await get("/api/v1/graph", { query: question, signal }));
+}
+
 // The state is asked for each time, the picture only when it is another one.
 export async function loadPicture(question: Question, signal?: AbortSignal): Promise<Picture> {
   const key = JSON.stringify(question);

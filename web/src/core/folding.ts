@@ -1,5 +1,5 @@
 // How the graph is folded by hand, as the address has it; what a search finds in it; and what an event says of a stage.
-import type { StageState } from "../api/schema";
+import type { Job, StageState } from "../api/schema";
 import type { Drawing, Node } from "./drawing";
 
 // Boxes that are opened and shut, and nodes that are taken out of their boxes.
@@ -98,6 +98,15 @@ function wordOf(state: string, reason: string, failed: number): string {
   if (state === "starting" && reason.startsWith("waiting ")) return "waiting";
   if (state === "killed" && reason.startsWith("superseded by ")) return "superseded";
   return WORDS[state] ?? state;
+}
+
+// A stage as a job of it left it.
+export function stageOfJob(job: Job): StageState {
+  const { total, done, reused, failed } = job.datums;
+  return {
+    key: `${job.project}/${job.stage}`, project: job.project, name: job.stage, state: wordOf(job.state, job.reason, failed), stale: false, stopped: false, reason: job.reason, run: job.run,
+    datums: { total, done, reused, failed }, ...(job.device ? { device: job.device } : {}), ...(job.started_us ? { started_us: job.started_us } : {}), ...(job.finished_us ? { finished_us: job.finished_us } : {}),
+  };
 }
 
 // A stage after a job's event, or null if the event does not change it. A job that runs counts before one that waits behind it.

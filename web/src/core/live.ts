@@ -24,6 +24,9 @@ function replace<T extends { key: string }>(kept: Kept<T>, list: T[]): void {
 }
 
 export class LiveStates {
+  // Of a run: the commits that it read and wrote, by the keys of repos and stages. Undefined: the states are those of now.
+  constructor(readonly refs?: Map<string, string>) {}
+
   private readonly stages: Kept<StageState> = new Map();
   private readonly repos: Kept<RepoState> = new Map();
 

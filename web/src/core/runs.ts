@@ -125,6 +125,16 @@ export function inputsOf(job: Job): Inputs[] {
   return ((job.inputs ?? []) as unknown as Inputs[]).filter((input) => Boolean(input.repo));
 }
 
+// The commits that the jobs read and wrote, by PROJECT/NAME. What a job of the run wrote counts before what was there.
+export function refsOf(jobs: Job[]): Map<string, string> {
+  const refs = new Map<string, string>();
+  for (const job of jobs) {
+    for (const input of inputsOf(job)) if (input.project && input.repo && input.commit) refs.set(`${input.project}/${input.repo}`, input.commit);
+  }
+  for (const job of jobs) if (job.output) refs.set(`${job.project}/${job.stage}`, job.output);
+  return refs;
+}
+
 export interface Retry {
   text: string; // "Retry 412 failed"
   what: string; // what the new run does

@@ -19,6 +19,7 @@ import { DatumBar } from "../parts/bar";
 import { Confirm } from "../parts/dialog";
 import { useAnnounced } from "../parts/frame";
 import { RetryDialog } from "../parts/retry";
+import { RunGraph } from "../parts/rungraph";
 import { Icon, StateWord } from "../parts/icons";
 import { Crumbs, Head, Part } from "../parts/page";
 import { Lanes } from "../parts/lanes";
@@ -196,7 +197,7 @@ function Left({ run }: { run: Run }) {
   return <>{leftOf(run, now.value)}</>;
 }
 
-function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
+function Found({ run, pipelines, asGraph }: { run: Run; pipelines: Pipeline[]; asGraph: boolean }) {
   const [row] = withJobs([run], run.jobs ?? [], pipelines);
   const jobs = row!.jobs;
   const over = isOver(run.state);
@@ -215,8 +216,9 @@ function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
         ]} />
       <div class="cols">
         <div>
-          <Part id="stages" title="What ran, and why">
-            {jobs.length === 0 ? <p class="panel empty">This run set off no job.</p> : (
+          <Part id="stages" title="What ran, and why" beside={jobs.length > 0 && <span class="tabs">
+            <To place={{ page: "run", run: run.id }} chosen={!asGraph}>List</To><To place={{ page: "run", run: run.id }} query={{ view: "graph" }} chosen={asGraph}>Graph</To></span>}>
+            {asGraph && jobs.length > 0 ? <RunGraph jobs={jobs} /> : jobs.length === 0 ? <p class="panel empty">This run set off no job.</p> : (
               <div class="panel">
                 <table class="list stages" aria-label="Stages of the run">
                   <thead><tr><th>Stage</th><th>State</th><th>Datums</th><th class="p2">Why it ran</th><th class="num p2">Took</th><th class="num p3">Wrote</th></tr></thead>
@@ -237,7 +239,7 @@ function Found({ run, pipelines }: { run: Run; pipelines: Pipeline[] }) {
   );
 }
 
-export function RunPage({ run }: { run: string }) {
+export function RunPage({ run, query }: { run: string; query: URLSearchParams }) {
   const concerns = (event: { type: string; data: Record<string, unknown> }) =>
     (event.type === "run" || event.type === "job") && String(event.data["run"] ?? event.data["id"] ?? "").startsWith(run.slice(0, 32));
   const loaded = useLoad(`run ${run}`, (signal) => get("/api/v1/runs/{run}", { path: { run }, signal }), concerns);
@@ -247,5 +249,5 @@ export function RunPage({ run }: { run: string }) {
   useEffect(() => listen((event) => {
     if (event.type === "progress" && String(event.data["run"]).startsWith(run.slice(0, 32))) tell((before) => ({ ...before, [`${event.data["project"]}/${event.data["stage"]}`]: event.data }));
   }), [run]);
-  return <Existing of={loaded} what={`run ${name(run)}`}>{(found) => <Found run={Object.values(told).reduce(withProgress, found)} pipelines={pipelines.data ?? []} />}</Existing>;
+  return <Existing of={loaded} what={`run ${name(run)}`}>{(found) => <Found run={Object.values(told).reduce(withProgress, found)} pipelines={pipelines.data ?? []} asGraph={query.get("view") === "graph"} />}</Existing>;
 }

@@ -5,7 +5,7 @@ import type { GraphDatums, StageState } from "../api/schema";
 import { type Drawing, type Edge, HANG, type Node, inOrder, relatives, rounded } from "../core/drawing";
 import { type Wishes, opened, queryOf } from "../core/folding";
 import { name } from "../core/foreign";
-import { age, counted, duration, number, size } from "../core/format";
+import { age, counted, duration, number, short, size } from "../core/format";
 import { go, withQuery } from "../core/going";
 import type { LiveStates } from "../core/live";
 import { fit, widthOf } from "../core/measure";
@@ -89,10 +89,11 @@ interface NodeProps {
 
 function RepoPill({ node, states, beside, whole }: NodeProps) {
   const commit = states.repo(node.key ?? "")?.commit;
-  const words = fit(commit ? `${counted(commit.files, "file")} · ${size(commit.bytes)}` : "no file yet", 114);
+  const read = states.refs?.get(node.key ?? "");
+  const words = fit(commit ? `${counted(commit.files, "file")} · ${size(commit.bytes)}` : read ? `read at ${short(read)}` : states.refs ? "not read" : "no file yet", 114);
   const title = fit(name(node.name ?? ""), 114, 600, 13);
   const who = commit ? fit(`${commit.author ? `${name(commit.author)}, ` : ""}${age(commit.created_us, now.value)}`, 140) : "";
-  const place: Place = commit ? { page: "files", project: node.project, repo: node.name ?? "", ref: node.branch ?? "master", path: "" } : { page: "repo", project: node.project, repo: node.name ?? "" };
+  const place: Place = commit || read ? { page: "files", project: node.project, repo: node.name ?? "", ref: read ?? node.branch ?? "master", path: "" } : { page: "repo", project: node.project, repo: node.name ?? "" };
   return (
     <a href={href(place)} aria-label={`${title} ${words} ${who}, repo ${name(node.name ?? "")}${beside}`} data-at={node.at}>
       <rect class="pill" x={node.x} y={node.y} width={node.w} height={node.h} rx={node.h / 2} />
@@ -106,18 +107,20 @@ function RepoPill({ node, states, beside, whole }: NodeProps) {
   );
 }
 
-function OutputPill({ node, stage }: { node: Node; stage: StageState | undefined }) {
+// `written` is the commit that the run wrote which is shown.
+function OutputPill({ node, stage, written }: { node: Node; stage: StageState | undefined; written: string | undefined }) {
   const commit = stage?.commit;
-  if (!commit) return null;
-  const text = fit(stage.stale ? age(commit.created_us, now.value) : counted(commit.files, "file"), 100);
+  if (!commit && !written) return null;
+  const stale = Boolean(commit && stage?.stale);
+  const text = fit(!commit ? short(written!) : stale ? age(commit.created_us, now.value) : counted(commit.files, "file"), 100);
   const w = Math.ceil(38 + widthOf(text));
   const x = node.x + node.w + HANG - w;
-  const label = `${text}: repo ${name(node.name ?? "")}, ${counted(commit.files, "file")}${stage.stale ? ", older than its input" : ""}`;
+  const label = `${text}: repo ${name(node.name ?? "")}${commit ? `, ${counted(commit.files, "file")}` : ", as the run wrote it"}${stale ? ", older than its input" : ""}`;
   return (
-    <a href={href({ page: "files", project: node.project, repo: node.name ?? "", ref: node.branch ?? "master", path: "" })} aria-label={label}>
-      <rect class={`pill ${stage.stale ? "old" : ""}`} x={x} y={node.rail - 12} width={w} height="24" rx="12" />
-      <Shape16 of={stage.stale ? "stale" : "repo"} x={x + 9} y={node.rail - 7} size={14} tone={stage.stale ? "faint-c" : "data-c"} />
-      <text class={`pilltext ${stage.stale ? "old" : ""}`} x={x + 28} y={node.rail + 4}>{text}</text>
+    <a href={href({ page: "files", project: node.project, repo: node.name ?? "", ref: written ?? node.branch ?? "master", path: "" })} aria-label={label}>
+      <rect class={`pill ${stale ? "old" : ""}`} x={x} y={node.rail - 12} width={w} height="24" rx="12" />
+      <Shape16 of={stale ? "stale" : "repo"} x={x + 9} y={node.rail - 7} size={14} tone={stale ? "faint-c" : "data-c"} />
+      <text class={`pilltext ${stale ? "old" : ""}`} x={x + 28} y={node.rail + 4}>{text}</text>
     </a>
   );
 }
@@ -163,7 +166,7 @@ function StageBox({ node, states, beside, whole }: NodeProps) {
           <text class="tiny" x={node.x + 10} y={node.rail + 4}>{took}</text>
         </>}
       </a>
-      {whole && <OutputPill node={node} stage={stage} />}
+      {whole && <OutputPill node={node} stage={stage} written={states.refs?.get(node.key ?? "")} />}
     </>
   );
 }
