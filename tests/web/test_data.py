@@ -219,3 +219,20 @@ def test_a_folder_of_many_files_scrolls_in_pages(page, world):
     assert page.js("document.querySelectorAll('[data-row]').length") < 200  # only what is near the view is drawn
     page.do("fill", at="input[type=search]", text="f0999999")
     wait_text(page, "1 found in")
+
+
+def test_many_repos_are_read_in_pages(page, world):
+    world.daemon.http("POST", "/api/v1/projects", {"name": "many"})
+    for i in range(450):
+        world.daemon.http("POST", "/api/v1/repos", {"project": "many", "name": f"r{i:03}"})
+    asked = "performance.getEntriesByType('resource').filter((one) => /v1\\/repos\\?/.test(one.name)).map((one) => new URL(one.name).search)"
+    page.go("/data?project=many")
+    assert page.headline == "Over 200 repos: of the first 200, 200 take pushes and 0 are written by stages."
+    assert page.js(asked) == ["?limit=200&project=many"]
+    page.do("waitfor", js="(scrollTo(0, document.documentElement.scrollHeight), [...document.querySelectorAll('[data-row]')].some((one) => one.textContent === 'r449'))")
+    assert page.headline == "450 repos take pushes, 0 are written by stages."
+    assert page.js("document.querySelectorAll('[data-row]').length") < 200, "only rows near the view are drawn"
+    # a filter that leaves nothing reads on until it knows
+    page.go("/data?project=many&kind=output")
+    page.do("waitfor", js="document.querySelector('.empty')?.textContent === 'No repo is like that.'")
+    assert page.headline == "450 repos take pushes, 0 are written by stages."

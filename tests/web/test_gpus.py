@@ -117,6 +117,25 @@ def test_the_day_is_a_curve_with_the_same_numbers_in_a_table(chromium, machine):
     assert "train-vit" in spent and "segment" in spent and "GPU-h" in spent
 
 
+def test_the_address_names_a_node_and_a_time(chromium, machine):
+    page = chromium.open(machine)
+    node = machine.get("/gpus")["node"]
+    page.go(f"/gpus?node={node}&since=hour")
+    page.do("wait", at=".day")
+    assert page.headline.startswith(f"{node}: 2 of 4 GPUs compute")
+    assert page.js("document.querySelector('.day').getAttribute('aria-label')").startswith("The last hour: on average ")
+    page.do("click", at="button:has-text('the last 6 hours')")
+    page.do("waitfor", js="document.querySelector('.day')?.getAttribute('aria-label').startsWith('The last 6 hours: ')")
+    assert page.path == f"/gpus?node={node}&since=6h"
+    assert page.do("axe") == []
+    page.go("/gpus?node=elsewhere")
+    page.do("waitfor", js="document.querySelector('h1')?.textContent === 'No node elsewhere has a GPU.'")
+    assert page.js("document.querySelectorAll('.slot').length") == 0
+    page.js("(() => { const s = document.querySelector('select[aria-label=Node]'); s.value = ''; s.dispatchEvent(new Event('change', {bubbles: true})); })()")
+    page.do("waitfor", js="document.querySelectorAll('.slot').length === 4")
+    assert page.path == "/gpus"
+
+
 def test_it_follows_what_the_gpus_do(chromium, machine):
     page = open_gpus(chromium, machine)
     project = machine.default.repo("more")

@@ -1,5 +1,6 @@
 // The frame of a page's content: crumbs, headline, facts, actions; and what is shown while it loads or when it fails.
 import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
 import { ApiError } from "../api/client";
 import type { Loaded } from "../core/load";
 import { Lead } from "./words";
@@ -8,7 +9,14 @@ export function Crumbs({ children }: { children: ComponentChildren[] }) {
   return <nav aria-label="Where"><ol class="crumbs">{children.filter(Boolean).map((child) => <li>{child}</li>)}</ol></nav>;
 }
 
+let marked = false; // the first headline of the page is on the screen's way
+
+// The headline; when the first one was there stands in the browser's performance timeline as "headline".
 export function Head({ title, lead = [], acts }: { title: ComponentChildren; lead?: ComponentChildren[]; acts?: ComponentChildren }) {
+  useEffect(() => {
+    if (!marked) performance.mark("headline");
+    marked = true;
+  }, []);
   return (
     <div class="head">
       <div>
