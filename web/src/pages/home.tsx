@@ -165,17 +165,20 @@ function Pipelines({ data, query, project }: { data: Facts; query: URLSearchPara
   );
 }
 
-function FirstUse({ repos }: { repos: Repo[] }) {
-  const pushed = repos.some((repo) => repo.kind === "input" && repo.commit);
+function Step({ done, title, children }: { done: boolean; title: string; children: ComponentChildren }) {
+  return <li class={done ? "ok" : ""}><div><h3>{title}{done && <span class="visually-hidden">: done</span>}</h3>{children}</div></li>;
+}
+
+// What leads to the first result, ticked off as it happens.
+function Steps({ data }: { data: Facts }) {
+  const input = data.repos.find((repo) => repo.kind === "input");
   return (
-    <>
-      <Head title="Three steps to the first result" lead={["nothing runs here yet"]} />
-      <ol class="steps">
-        <li><div><h2>Write a pipeline, and create it</h2><p class="muted">A JSON file that names the stages, what they read and what they run.</p><Command text="pipelinectl create pipeline -f pipeline.json" /></div></li>
-        <li class={pushed ? "ok" : ""}><div><h2>Push data</h2><p class="muted">Every push is a commit, and sets off what reads it.</p><Command text="pipelinectl put file digits@master:/ -r -f FOLDER" /></div></li>
-        <li><div><h2>See what came of it</h2><p class="muted">It appears here while it runs.</p><Command text="pipelinectl status" /></div></li>
-      </ol>
-    </>
+    <ol class="steps">
+      <Step done={data.pipelines.length > 0} title="Write a pipeline, and create it"><p class="muted">A JSON file that names the stages, what they read and what they run.</p><Command text="pipelinectl create pipeline -f pipeline.json" /></Step>
+      <Step done={data.repos.some((repo) => repo.kind === "input" && repo.commit)} title="Push data"><p class="muted">Every push is a commit, and sets off what reads it.</p>
+        <Command text={`pipelinectl put file ${input ? `${input.project === "default" ? "" : `${input.project}/`}${input.name}` : "REPO"}@master:/ -r -f FOLDER`} /></Step>
+      <Step done={data.runs.some((run) => isOver(run.state))} title="See what came of it"><p class="muted">It appears here while it runs.</p><Command text="pipelinectl status" /></Step>
+    </ol>
   );
 }
 
@@ -191,12 +194,21 @@ export function Home({ query }: { query: URLSearchParams }) {
   }, [needs.length, worst]);
   return (
     <Content of={loaded} rows={8}>{(facts_) => {
-      if (facts_.pipelines.length === 0) return <FirstUse repos={facts_.repos} />;
+      if (facts_.pipelines.length === 0) {
+        return (
+          <>
+            <Head title="Three steps to the first result" lead={["nothing runs here yet"]} />
+            <Part id="steps" title="What to do"><Steps data={facts_} /></Part>
+          </>
+        );
+      }
+      const first = !facts_.moreRuns && !facts_.runs.some((run) => isOver(run.state));
       const { running } = facts_;
       const ended = facts_.runs.filter((run) => isOver(run.state)).slice(0, running.length ? 3 : 5);
       return (
         <>
           <Head title={headline(needs, running.length, facts_.moreRunning)} lead={facts(facts_)} />
+          {first && <Part id="steps" title="To the first result"><Steps data={facts_} /></Part>}
           <div class="cols">
             <div>
               <Needs needs={needs} />
