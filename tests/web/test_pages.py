@@ -8,6 +8,7 @@ PAGES = {
     "runs": lambda w: "/runs",
     "run": lambda w: f"/runs/{w.commits('digits')[0]}",
     "run-failed": lambda w: f"/runs/{w.job('evaluate')['run']}",
+    "run-graph": lambda w: f"/runs/{w.job('evaluate')['run']}?view=graph",
     "failure": lambda w: f"/jobs/default/decode/{w.job('decode')['run']}",
     "job": lambda w: f"/jobs/default/prepare/{w.commits('digits')[0]}",
     "log": lambda w: f"/jobs/default/train/{w.commits('digits')[0]}/log",

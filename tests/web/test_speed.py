@@ -1,4 +1,4 @@
-"""How soon the first page says something, with nothing in the browser's cache. docs/benchmarks.md has the figure of a quiet machine."""
+"""How soon the first page says something, with nothing in the browser's cache. docs/benchmarks.md has figures."""
 import statistics
 
 TIMES = 5
