@@ -49,6 +49,11 @@ const char *pl_json_text_at(const json_t *o, const char *key)
     return json_string_value(json_object_get(o, key));
 }
 
+int pl_json_add(json_t *list, json_t *item, struct pl_err *err)
+{
+    return json_array_append_new(list, item) < 0 ? pl_err_nomem(err) : 0;
+}
+
 bool pl_json_has_text(const json_t *list, const char *text)
 {
     const json_t *one;

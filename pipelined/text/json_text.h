@@ -2,6 +2,8 @@
  * ignores an allocation failure for the key of an object and returns a text without that key. */
 #pragma once
 
+#include "storage/base/err.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 
@@ -17,6 +19,10 @@ const char *pl_json_text_at(const json_t *object, const char *key);
 
 /* Returns true if the text is an element of `list`; false if `list` is NULL or not an array. Any thread. */
 bool pl_json_has_text(const json_t *list, const char *text);
+/* Appends `item`, which it takes, to `list`. PL_ENOMEM also when either is NULL, so that an item that could not be
+ * made is not lost silently. */
+PL_MUST_CHECK
+int pl_json_add(json_t *list, json_t *item, struct pl_err *err);
 
 /* Makes jansson allocate with pl_alloc_failure_malloc. Code that has built a value calls pl_alloc_failure_take to learn
  * whether an allocation failed. Call this before other threads use jansson; repeated calls are allowed. */

@@ -14,6 +14,7 @@
  *   param_text     replaces ${params.NAME} in text
  *   quantity       Kubernetes quantities
  *   template       templates with ${INPUT.path} and captures
+ *   text_excerpt   the lines of a text around a position
  *
  * Inside:
  *   glob_compile   compiles a glob to matcher instructions

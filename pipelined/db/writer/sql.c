@@ -348,8 +348,3 @@ json_t *pl_col_json(const struct pl_rows *rows, int column)
 
     return *text ? json_loads(text, JSON_DECODE_ANY, NULL) : json_null();
 }
-
-int pl_json_add(json_t *list, json_t *item, struct pl_err *err)
-{
-    return json_array_append_new(list, item) < 0 ? pl_err_nomem(err) : 0;
-}

@@ -2,6 +2,7 @@
  * connection. */
 #pragma once
 
+#include "pipelined/text/json_text.h"
 #include "storage/base/err.h"
 #include "storage/base/hash.h"
 #include "storage/base/map.h"
@@ -75,7 +76,3 @@ struct pl_hash pl_col_hash(const struct pl_rows *rows, int column);
 /* Returns the column's JSON as a new reference, JSON null for NULL. Returns NULL without memory: JSON in the
  * database always parses. */
 json_t *pl_col_json(const struct pl_rows *rows, int column);
-/* Appends `item`, which it takes, to `list`. PL_ENOMEM also when either is NULL, so that an item that could not be
- * made is not lost silently. */
-PL_MUST_CHECK
-int pl_json_add(json_t *list, json_t *item, struct pl_err *err);
