@@ -11,6 +11,7 @@
  *   enum_key        reads enumeration keys
  *   plan_json       a datum's inputs as JSON for the worker
  *   stage_change    which fields differ between two versions of a stage
+ *   version_diff    which stages differ between two versions of a pipeline
  *
  * Inside:
  *   plan_change     datums affected by changed matches

@@ -1,17 +1,34 @@
-/* stage_change: which fields differ between two versions of a stage. Pure.
+/* stage_change: which fields differ between two versions of a stage, and what that means for its datums. Pure.
  *
  * Both versions are effective specs, as pl_stage_effective_json writes them. */
 #pragma once
+
+#include "storage/base/err.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 
 #define PL_STAGE_CHANGE_MAX 320 /* bytes of the text, with its NUL */
 
+/* How many of a stage's datums run anew after a change. */
+enum pl_again {
+    PL_AGAIN_NONE,
+    PL_AGAIN_SOME, /* those whose key is new: at most all of them */
+    PL_AGAIN_ALL,
+};
+/* Returns "none", "some" or "all". */
+const char *pl_again_name(enum pl_again again);
+
 /* Lists the fields that differ, short values with old and new: "image app:1.4 → app:1.5, env". `code_differs`: the
  * trees of their code folders differ, which counts as a difference of "code". "" if nothing differs. Fields that
  * have no room in the text are left out. */
 void pl_stage_change_text(const json_t *before, const json_t *after, bool code_differs, char ret[PL_STAGE_CHANGE_MAX]);
-/* True if the values of `input` differ in a field that datum keys contain (datum_identity.h), or in one that may
- * change the set of datums. */
-bool pl_stage_inputs_differ(const json_t *before, const json_t *after);
+/* Says which datums run anew when `after` follows `before`. `identity_differs`: their code identities do
+ * (datum_identity.h). What the stages do that it reads is not considered. */
+enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool identity_differs);
+/* Appends the fields that differ to the array `ret`, those of `after` first: {"field", "before", "after", "again"}.
+ * `field` is a JSON path (json_position.h), as deep as both versions have the same objects around it; `before` and
+ * `after` are the values, absent where the version has none; `again` is what the field alone would do. `code_differs`
+ * as above: the entry of "code" then has "content": true. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_stage_change_fields(const json_t *before, const json_t *after, bool code_differs, json_t *ret, struct pl_err *err);

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum again { NOTHING, AT_MOST, ALL };
-
 /* ---- what changed ---- */
 
 struct old_stage {
@@ -34,26 +32,22 @@ static int read_old(struct pl_conn *c, const char *project, const char *stage, s
 }
 
 /* Handles an unchanged stage: its datums may have to run again if a stage that it reads runs again. */
-static enum again again_by_inputs(const struct pl_stage *stage, const enum again *stages)
+static enum pl_again again_by_inputs(const struct pl_stage *stage, const enum pl_again *stages)
 {
     for (size_t i = 0; i < stage->n_leaves; i++)
         if (stage->leaves[i]->stage != PL_SPEC_NO_STAGE &&
-            !(stage->leaves[i]->reference && pl_streq(stage->leaves[i]->glob, "/")) && stages[stage->leaves[i]->stage] != NOTHING)
-            return AT_MOST;
-    return NOTHING;
+            !(stage->leaves[i]->reference && pl_streq(stage->leaves[i]->glob, "/")) &&
+            stages[stage->leaves[i]->stage] != PL_AGAIN_NONE)
+            return PL_AGAIN_SOME;
+    return PL_AGAIN_NONE;
 }
 
-static enum again again_of(const struct pl_pipeline_args *a, size_t i, const struct old_stage *old, const json_t *now,
-                           const enum again *stages)
+static enum pl_again again_of(const struct pl_pipeline_args *a, size_t i, const struct old_stage *old, const json_t *now,
+                              const enum pl_again *stages)
 {
-    const struct pl_stage *stage = &a->spec->stages[i];
+    const enum pl_again own = pl_stage_again(old->spec, now, !pl_hash_eq(&old->identity, &a->code[i].identity));
 
-    if (!stage->cache.enabled || !json_equal(json_object_get(old->spec, "cache"), json_object_get(now, "cache")) ||
-        (stage->cache.code && !pl_hash_eq(&old->identity, &a->code[i].identity)))
-        return ALL;
-    if (pl_stage_inputs_differ(json_object_get(old->spec, "input"), json_object_get(now, "input")))
-        return AT_MOST;
-    return again_by_inputs(stage, stages);
+    return own == PL_AGAIN_NONE ? again_by_inputs(&a->spec->stages[i], stages) : own;
 }
 
 /* ---- what it costs ---- */
@@ -93,12 +87,12 @@ static json_t *seconds(double each, int64_t datums)
     return each < 0 ? json_null() : json_integer((json_int_t)(each * (double)datums + 0.5));
 }
 
-static int add_again(json_t *change, enum again again, const struct past *past, int64_t *gpu_s, struct pl_err *err)
+static int add_again(json_t *change, enum pl_again again, const struct past *past, int64_t *gpu_s, struct pl_err *err)
 {
-    int64_t datums = again == NOTHING ? 0 : past->datums;
-    json_t *one =
-        json_pack("{s:I, s:I, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
-                  (int)(again == AT_MOST), "gpu_s", seconds(past->gpu_s, datums), "worker_s", seconds(past->worker_s, datums));
+    int64_t datums = again == PL_AGAIN_NONE ? 0 : past->datums;
+    json_t *one = json_pack("{s:I, s:I, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
+                            (int)(again == PL_AGAIN_SOME), "gpu_s", seconds(past->gpu_s, datums), "worker_s",
+                            seconds(past->worker_s, datums));
 
     if (!one || json_object_set_new(change, "again", one) < 0)
         return pl_err_nomem(err);
@@ -143,7 +137,7 @@ static int add_changed(json_t *change, const struct old_stage *old, const json_t
 }
 
 /* Adds "what", "code" and "again" to the stage's entry of changes. */
-static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size_t i, json_t *change, enum again *stages,
+static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size_t i, json_t *change, enum pl_again *stages,
                        int64_t *gpu_s, struct pl_err *err)
 {
     const struct pl_stage *stage = &a->spec->stages[i];
@@ -156,7 +150,7 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     now = r < 0 ? NULL : json_loadb((const char *)text.data, text.len, 0, NULL);
     r = r < 0 ? r : now ? read_old(c, a->spec->project, stage->name, &old, err) : pl_err_nomem(err);
     r = r < 0 || !old.spec ? r : read_past(c, a->spec->project, stage->name, &past, err);
-    stages[i] = ALL;
+    stages[i] = PL_AGAIN_ALL;
     if (r == 0 && old.spec) {
         r = add_changed(change, &old, now, &a->code[i], err);
         stages[i] = again_of(a, i, &old, now, stages);
@@ -168,7 +162,7 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
 int pl_update_cost(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
                    struct pl_err *err)
 {
-    _cleanup_free_ enum again *stages = calloc(a->spec->n_stages + 1, sizeof *stages);
+    _cleanup_free_ enum pl_again *stages = calloc(a->spec->n_stages + 1, sizeof *stages);
     _cleanup_free_ bool *run = calloc(a->spec->n_stages + 1, sizeof *run);
     int r = stages && run ? 0 : pl_err_nomem(err);
 
