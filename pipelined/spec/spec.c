@@ -183,6 +183,15 @@ int pl_spec_defaults_read(const char *text, size_t len, const char *filename, st
     return r;
 }
 
+const char *pl_spec_problem_message(const struct pl_spec_problem *p, const char *filename)
+{
+    const size_t n = strlen(filename);
+    const char *at = strncmp(p->text, filename, n) == 0 ? p->text + n : p->text;
+
+    at += strspn(at, ":0123456789");
+    return *at == ' ' ? at + 1 : p->text;
+}
+
 struct pl_spec *pl_spec_destroy(struct pl_spec *spec)
 {
     if (spec != NULL)

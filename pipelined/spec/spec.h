@@ -18,6 +18,7 @@
  *   spec_field_pod  the field table of pod fields
  *   spec_git        reads inputs from git repositories
  *   spec_order      topological order of stages
+ *   spec_origin     says where the fields of an effective spec come from
  *   spec_pachyderm  reads Pachyderm's pipeline spec
  *   spec_params     reads `params` combinations
  *   spec_reader     one parse: position, problems, result
@@ -42,6 +43,8 @@
 #include "storage/base/arena.h"
 #include "storage/base/buf.h"
 #include "storage/base/hash.h"
+
+#include <jansson.h>
 
 #define PL_SPEC_MAX_BYTES  (10u << 20)
 #define PL_SPEC_DEPTH_MAX  64u
@@ -355,6 +358,10 @@ struct pl_spec_errors {
     size_t n_warnings;
 };
 
+/* Returns the message of a problem without "FILE:LINE:COLUMN: "; `filename` as it was given to pl_spec_parse. The text is the
+ * problem's. */
+const char *pl_spec_problem_message(const struct pl_spec_problem *p, const char *filename);
+
 /* Facts that only the store and the daemon know. Any function may be NULL: then its check is skipped (as in
  * `pipelinectl validate`, without a daemon). */
 struct pl_spec_context {
@@ -426,7 +433,7 @@ const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *nam
 PL_MUST_CHECK
 int pl_stage_effective_json(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err);
 /* Returns where the leaf's files come from, {"source" | "url", "branch", "secret"}, a new reference; the leaf follows git. */
-struct json_t *pl_spec_git_json(const struct pl_input *leaf);
+json_t *pl_spec_git_json(const struct pl_input *leaf);
 /* True if both stages have the same code folder and name the same files of it, in the same order. */
 bool pl_stage_same_code(const struct pl_stage *a, const struct pl_stage *b);
 /* Appends the whole spec in the same form as pl_stage_effective_json:
@@ -439,3 +446,27 @@ PL_MUST_CHECK
 int pl_spec_schema(struct pl_buf *out, struct pl_err *err);
 PL_MUST_CHECK
 int pl_spec_markdown(struct pl_buf *out, struct pl_err *err);
+
+/* ---- where fields come from ---- */
+
+#define PL_SPEC_DEFAULT_PATHS_MAX 256u /* paths that pl_spec_default_paths lists; a longer list is cut */
+
+/* Lists the fields that the defaults outside of a spec set: {"project": [PATH…], "cluster": [PATH…]}, new reference; a
+ * field of the cluster that the project sets or removes is not the cluster's. `cluster`, `project`: as
+ * pl_spec_defaults_read returned them. With more than PL_SPEC_DEFAULT_PATHS_MAX paths, or one of more than 200
+ * bytes, the rest is left out, and the object has "cut": true. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_spec_default_paths(const char *cluster, const char *project, json_t **ret, struct pl_err *err);
+/* Says where the fields of stages come from: {STAGE: {PATH: ORIGIN}}, new reference. `text`: the spec as written, which
+ * pl_spec_parse has accepted; `stages`: {STAGE: effective spec} of some of its stages; `outside`: what
+ * pl_spec_default_paths returned when the spec was accepted, NULL = not known. A path is one of the effective spec
+ * (json_position.h); lists and empty objects are one field, except the inputs of `cross` and `union`. ORIGIN:
+ *   "stage"     written in the stage
+ *   "spec"      from the spec's own `defaults`
+ *   "project"   from the project's defaults
+ *   "cluster"   from the cluster's defaults
+ *   "language"  the language's own default, or one derived from other fields, as an input's name from its repo
+ *   "unknown"   from any of the last three: `outside` is not known or was cut
+ * PL_ESPEC: the text is not JSON; PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_spec_origins(const char *text, size_t len, const json_t *stages, const json_t *outside, json_t **ret, struct pl_err *err);

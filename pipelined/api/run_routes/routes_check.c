@@ -14,16 +14,6 @@
 #define SHOWN_DATUMS  10u                 /* datums of a stage that are named */
 #define DATUM_TEXT    400u
 
-/* Returns the message of a problem without "file:line:column: ". */
-static const char *message_of(const struct pl_spec_problem *p, const char *filename)
-{
-    const size_t n = strlen(filename);
-    const char *at = strncmp(p->text, filename, n) == 0 ? p->text + n : p->text;
-
-    at += strspn(at, ":0123456789");
-    return *at == ' ' ? at + 1 : p->text;
-}
-
 /* Returns NULL for want of memory. */
 static json_t *problems_json(const struct pl_spec_problem *list, size_t n, const char *filename)
 {
@@ -32,7 +22,7 @@ static json_t *problems_json(const struct pl_spec_problem *list, size_t n, const
     for (size_t i = 0; i < n; i++)
         if (pl_json_add(out,
                         json_pack("{s:I, s:I, s:s, s:s}", "line", (json_int_t)list[i].line, "column", (json_int_t)list[i].column,
-                                  "path", list[i].path, "text", message_of(&list[i], filename)),
+                                  "path", list[i].path, "text", pl_spec_problem_message(&list[i], filename)),
                         NULL) < 0)
             return NULL;
     return TAKE_PTR(out);
