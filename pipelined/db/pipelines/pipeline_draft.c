@@ -119,6 +119,7 @@ void pl_pipeline_draft_finish(struct pl_pipeline_draft *d)
     pl_store_release(&d->hold);
     pl_pack_set_finish(&d->hidden);
     pl_pipeline_args_finish(&d->args);
+    json_decref(d->default_paths);
     json_decref(d->warnings);
     *d = (struct pl_pipeline_draft){0};
 }
@@ -157,6 +158,9 @@ int pl_pipeline_draft_parse(struct pl_pipeline_draft *d, const char *project, st
         *err = c.failed;
         return c.failed.code;
     }
+    json_decref(TAKE_PTR(d->default_paths));
+    if (r == 0 && c.defaults[0] && c.defaults[1])
+        r = pl_spec_default_paths(c.defaults[0], c.defaults[1], &d->default_paths, err);
     r = r < 0 ? r : may_set(d, err);
     /* before a store is opened for the project */
     return r < 0 ? r : pl_db_project_check(rd.conn, d->spec->project, err);
@@ -287,6 +291,8 @@ int pl_pipeline_draft_ready(struct pl_pipeline_draft *d, bool strict, struct pl_
     r = r < 0 ? r : store_specs(d, err);
     d->args.spec = d->spec;
     d->args.code = d->code;
+    d->args.defaults = d->default_paths;
+    d->args.by = d->who->name;
     d->args.filename = d->filename;
     d->args.stands_on = &d->hidden;
     d->args.confirm_above_s = d->host->confirm_above_s;
@@ -318,15 +324,13 @@ static int read_root_at(const json_t *roots, size_t i, struct pl_hash *ret, stru
     return *text ? pl_hash_parse(text, ret, err) : 0;
 }
 
-/* Replaces the tree roots in a stage's entry ("code", see update_cost.h) by the names of the files that differ:
- * "files": {"changed": [NAME…], "count"}. */
-static int name_changed_files(struct pl_pipeline_draft *d, json_t *entry, struct pl_err *err)
+int pl_pipeline_name_changed_files(struct pl_project_stores *stores, const char *project, json_t *entry, struct pl_err *err)
 {
     const json_t *roots = json_object_get(entry, "code");
     struct changed_files files = {.names = json_array()};
     struct pl_hash before, after;
     struct pl_store *store;
-    int r = pl_project_stores_get(d->host->stores, d->spec->project, &store, err);
+    int r = pl_project_stores_get(stores, project, &store, err);
 
     r = r < 0 ? r : read_root_at(roots, 0, &before, err);
     r = r < 0 ? r : read_root_at(roots, 1, &after, err);
@@ -349,7 +353,7 @@ int pl_pipeline_draft_name_files(struct pl_pipeline_draft *d, struct pl_err *err
     json_array_foreach(d->args.changes, i, entry)
     {
         if (r == 0 && json_object_get(entry, "code"))
-            r = name_changed_files(d, entry, err);
+            r = pl_pipeline_name_changed_files(d->host->stores, d->spec->project, entry, err);
     }
     return r;
 }

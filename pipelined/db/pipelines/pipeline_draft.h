@@ -44,7 +44,8 @@ struct pl_pipeline_draft {
     struct pl_spec *spec;
     struct pl_spec_errors problems;
     struct pl_stage_code *code;
-    json_t *warnings; /* list of texts, from the spec parser and the cluster */
+    json_t *default_paths; /* pl_spec_default_paths of the defaults that the spec was parsed with */
+    json_t *warnings;      /* list of texts, from the spec parser and the cluster */
     struct pl_pipeline_args args;
     struct pl_store_hold hold;
     /* packs that garbage collection has condemned (gc.h), but that the code folders need */
@@ -68,4 +69,8 @@ int pl_pipeline_draft_ready(struct pl_pipeline_draft *d, bool strict, struct pl_
  * the files that differ, "files": {"changed": [NAME…], "count"}. */
 PL_MUST_CHECK
 int pl_pipeline_draft_name_files(struct pl_pipeline_draft *d, struct pl_err *err);
+/* Replaces the tree roots in the entry of a stage, "code": [before, after] in hex, by the names of the files that differ,
+ * "files" as above; after an error the entry has neither. Errors of reading the trees. */
+PL_MUST_CHECK
+int pl_pipeline_name_changed_files(struct pl_project_stores *stores, const char *project, json_t *entry, struct pl_err *err);
 void pl_pipeline_draft_finish(struct pl_pipeline_draft *d);

@@ -12,6 +12,7 @@
 #include "pipelined/db/writer/name_lookup.h"
 #include "pipelined/text/json_text.h"
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* ---- before the transaction ---- */
@@ -365,15 +366,29 @@ static int add_to_run(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_pi
     return 0;
 }
 
+/* Makes what is recorded of the version's origin: the git commit, or who set it by hand; and the defaults that it was made
+ * with. NULL: out of memory. */
+static json_t *version_origin(const struct pl_pipeline_args *a)
+{
+    const json_t *known = a->origin ? a->origin : a->kept_origin;
+    _cleanup_(json_decrefp) json_t *origin = known ? json_copy((json_t *)(uintptr_t)known) : json_object();
+
+    if (!origin || (a->defaults && json_object_set(origin, "defaults", a->defaults) < 0) ||
+        (!a->origin && a->by && *a->by && json_object_set_new(origin, "by", json_string(a->by)) < 0))
+        return NULL;
+    return TAKE_PTR(origin);
+}
+
 static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, struct pl_err *err)
 {
+    json_t *origin = version_origin(a);
     char user[PL_HASH_HEX + 1], effective[PL_HASH_HEX + 1];
     int r = pl_tx_emit(tx, PL_RECORD_PIPELINE,
-                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I, s:O*}", "project", a->spec->project, "name",
+                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I, s:o}", "project", a->spec->project, "name",
                                  a->spec->pipeline, "version", (json_int_t)a->version, "user_spec",
                                  pl_hash_hex(&a->user_spec, user), "effective_spec", pl_hash_hex(&a->effective_spec, effective),
                                  "filename", a->filename ? a->filename : "", "run", a->run, "stages", a->records, "at",
-                                 (json_int_t)pl_tx_now_us(tx), "origin", a->origin ? a->origin : a->kept_origin),
+                                 (json_int_t)pl_tx_now_us(tx), "origin", origin),
                        err);
 
     return r < 0 ? r

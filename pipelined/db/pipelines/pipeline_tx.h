@@ -34,6 +34,8 @@ struct pl_pipeline_args {
      * NULL = it is set by hand, which a pipeline that follows a source refuses unless `detach`: from then on that source
      * leaves it alone. */
     json_t *origin;
+    const char *by;   /* who sets it by hand; "" or NULL = not known */
+    json_t *defaults; /* fields that the defaults outside of the spec set (pl_spec_default_paths); borrowed, NULL = not known */
     bool detach;
     /* Set together with others: the caller creates the run. NULL = the transaction creates it. */
     struct pl_pipeline_batch *batch;

@@ -36,7 +36,8 @@
     X(PIPELINE, 13, "pipeline", "at effective_spec filename name origin? project run stages user_spec version",                  \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
       "`origin`: the git commit it came from, {`source`, `url`, `branch`, `commit`, `path`, `author`, `message`, `at`}, or "     \
-      "{`detached`: source} if it is set by hand since; "                                                                        \
+      "{`detached`: source (may be absent), `by`: who set it by hand}; its `defaults` (may be absent) are the fields that the "  \
+      "defaults of the project and the cluster gave, {`project`: [path], `cluster`: [path], `cut`: some are left out}; "         \
       "`stages`: [{`name`, `branch`, `spec`, `code_root`, `code_identity`, `git`}] in order.")                                   \
     X(PIPELINE_DELETE, 14, "pipeline_delete", "name project", "All its versions are deleted; its output repos are not.")         \
     X(DEFAULTS, 15, "defaults", "scope spec", "`scope`: `cluster` or `project/NAME`.")                                           \
