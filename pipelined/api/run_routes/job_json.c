@@ -1,6 +1,8 @@
 /* Converts database rows to JSON, and finds jobs by stage and run. */
 #include "pipelined/api/run_routes/job_json.h"
 
+#include "pipelined/api/run_routes/routes_versions.h"
+
 #include "pipelined/gpus/gpu_queue.h"
 #include "pipelined/plan/datum_identity.h"
 #include "pipelined/plan/enum_key.h"
@@ -93,7 +95,7 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
     if (*pl_col_text(rows, 19))
         json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
     if (json_object_get(origin, "source"))
-        json_object_set(out, "origin", origin);
+        json_object_set_new(out, "origin", pl_api_origin_json(origin));
     if (whole) {
         json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
         json_object_set_new(out, "code", pl_api_hash_json(&code));

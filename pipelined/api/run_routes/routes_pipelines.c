@@ -2,6 +2,7 @@
  * anything is stored. */
 #include "pipelined/api/run_routes/job_json.h"
 
+#include "pipelined/api/run_routes/routes_versions.h"
 #include "pipelined/db/pipelines/manual_run.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/db/pipelines/pipeline_state.h"
@@ -154,14 +155,14 @@ static json_t *stage_json(const struct pl_rows *rows, bool whole)
     return out;
 }
 
-static int stages_json(struct pl_conn *c, int64_t pipeline, bool whole, json_t **ret, struct pl_err *err)
+static int stages_json(struct pl_conn *c, int64_t pipeline, int64_t version, bool whole, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *list = json_array();
     int r = pl_sql_query(
         c, err, &rows,
-        "SELECT name, branch, spec, git, code_identity FROM stage WHERE pipeline = ? AND current = 1 ORDER BY position", "i",
-        pipeline);
+        "SELECT name, branch, spec, git, code_identity FROM stage WHERE pipeline = ? AND version = ? ORDER BY position", "ii",
+        pipeline, version);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
         json_array_append_new(list, stage_json(&rows, whole));
@@ -177,19 +178,23 @@ static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool who
 {
     const char *stopped = pl_col_text(rows, 7);
     json_t *stages = NULL;
-    int r = stages_json(c, pl_col_int(rows, 0), whole, &stages, err);
+    int r = stages_json(c, pl_col_int(rows, 0), pl_col_int(rows, 3), whole, &stages, err);
 
     if (r < 0)
         return r;
-    *ret =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2),
-                  "version", (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
-                  (json_int_t)pl_col_int(rows, 5), "source", pl_col_text(rows, 6), "state", *stopped ? "stopped" : "running",
-                  "stopped_by", *stopped ? stopped : NULL, "stages", stages);
+    *ret = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:s*, s:o}", "project", pl_col_text(rows, 1), "name",
+                     pl_col_text(rows, 2), "version", (json_int_t)pl_col_int(rows, 3), "current", (json_int_t)pl_col_int(rows, 8),
+                     "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us", (json_int_t)pl_col_int(rows, 5), "source",
+                     pl_col_text(rows, 6), "state", *stopped ? "stopped" : "running", "stopped_by", *stopped ? stopped : NULL,
+                     "stages", stages);
     return 0;
 }
 
-#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us, source, stopped FROM pipeline"
+#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us, source, stopped, version FROM pipeline"
+/* The same of a version that is not the current one, too. */
+#define VERSION_COLUMNS                                                                                                          \
+    "SELECT p.id, p.project, p.name, v.version, p.created_us, iif(v.version = p.version, p.updated_us, v.created_us), p.source," \
+    " p.stopped, p.version FROM pipeline p JOIN pipeline_version v ON v.pipeline = p.id"
 
 /* Lists one page of pipelines with their stages. */
 static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -226,32 +231,39 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
     return 0;
 }
 
-static int no_pipeline(const char *project, const char *name, struct pl_err *err)
+/* What is read with one version of a pipeline. */
+struct version {
+    bool has_spec;
+    struct pl_hash spec; /* as written */
+    json_t *defaults;    /* as recorded (pl_spec_default_paths); NULL = not known */
+};
+
+static void version_finish(struct version *v)
 {
-    return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", name, project);
+    json_decref(v->defaults);
 }
 
-/* Finds the pipeline's spec and its file name. Returns 1, or 0 if there is none. */
-static int find_spec(struct pl_conn *c, int64_t id, struct pl_hash *ret, json_t *out, struct pl_err *err)
+/* Finds the version's spec, its file name and its origin. */
+static int find_spec(struct pl_conn *c, int64_t id, int64_t version, struct version *ret, json_t *out, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    json_t *origin;
-    int r = pl_sql_query(c, err, &rows,
-                         "SELECT v.user_spec, v.filename, v.origin FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline "
-                         "AND p.version = v.version"
-                         " WHERE p.id = ?",
-                         "i", id);
+    _cleanup_(json_decrefp) json_t *origin = NULL, *shown = NULL;
+    int r =
+        pl_sql_query(c, err, &rows, "SELECT user_spec, filename, origin FROM pipeline_version WHERE pipeline = ? AND version = ?",
+                     "ii", id, version);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
-    *ret = pl_col_hash(&rows, 0);
-    json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
     origin = pl_col_json(&rows, 2);
-    if (json_object_get(origin, "source"))
-        json_object_set(out, "origin", origin);
-    json_decref(origin);
-    return 1;
+    shown = pl_api_origin_json(origin);
+    if (json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1))) < 0 || !shown ||
+        (json_object_size(shown) > 0 && json_object_set(out, "origin", shown) < 0))
+        return pl_err_nomem(err);
+    ret->spec = pl_col_hash(&rows, 0);
+    ret->defaults = json_incref(json_object_get(origin, "defaults"));
+    ret->has_spec = true;
+    return 0;
 }
 
 static int add_spec_text(struct pl_api *a, const char *project, const struct pl_hash *spec, json_t *out, struct pl_err *err)
@@ -261,33 +273,71 @@ static int add_spec_text(struct pl_api *a, const char *project, const struct pl_
     int r = pl_project_stores_get(a->config.stores, project, &store, err);
 
     r = r < 0 ? r : pl_store_get(store, spec, PL_REC_BLOB, &text, err);
-    if (r == 0)
-        json_object_set_new(out, "spec", json_stringn((const char *)text.data, text.len));
+    if (r == 0 && json_object_set_new(out, "spec", json_stringn(text.len ? (const char *)text.data : "", text.len)) < 0)
+        r = pl_err_nomem(err);
     return r;
 }
 
-/* Reads the pipeline's rows. Returns 1 with a spec, 0 without. */
-static int read_pipeline(struct pl_api *a, const char *project, const char *name, struct pl_hash *ret_spec, json_t **ret,
-                         struct pl_err *err)
+/* Adds to each stage where its fields come from. */
+static int add_origins(const struct version *v, json_t *out, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *stages = json_object(), *origins = NULL;
+    const json_t *text = json_object_get(out, "spec");
+    json_t *one;
+    size_t i;
+    int r;
+
+    json_array_foreach(json_object_get(out, "stages"), i, one)
+    {
+        if (json_object_set(stages, pl_json_str(one, "name"), json_object_get(one, "spec")) < 0)
+            return pl_err_nomem(err);
+    }
+    r = pl_spec_origins(json_string_value(text), json_string_length(text), stages, v->defaults, &origins, err);
+    json_array_foreach(json_object_get(out, "stages"), i, one)
+    {
+        if (r == 0 && json_object_set(one, "origins", json_object_get(origins, pl_json_str(one, "name"))) < 0)
+            r = pl_err_nomem(err);
+    }
+    return r;
+}
+
+/* Reads the rows of one version of the pipeline; `version` 0 is the current one. */
+static int read_pipeline(struct pl_api *a, const char *project, const char *name, int64_t version, struct version *ret_version,
+                         json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(rd.conn, err, &rows, PIPELINE_COLUMNS " WHERE project = ? AND name = ?", "ss", project, name);
+    _cleanup_(json_decrefp) json_t *out = NULL;
+    int r = pl_sql_query(rd.conn, err, &rows,
+                         VERSION_COLUMNS " AND v.version = iif(?3 = 0, p.version, ?3) WHERE p.project = ?1 AND p.name = ?2",
+                         "ssi", project, name, version);
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
-    if (r <= 0)
-        return r < 0 ? r : no_pipeline(project, name, err);
-    r = pipeline_json(rd.conn, &rows, true, ret, err);
-    return r < 0 ? r : find_spec(rd.conn, pl_col_int(&rows, 0), ret_spec, *ret, err);
+    if (r == 0)
+        return pl_api_no_version(rd.conn, project, name, version, err);
+    r = r < 0 ? r : pipeline_json(rd.conn, &rows, true, &out, err);
+    r = r < 0 ? r : find_spec(rd.conn, pl_col_int(&rows, 0), pl_col_int(&rows, 3), ret_version, out, err);
+    if (r == 0)
+        *ret = TAKE_PTR(out);
+    return r;
 }
 
 static int inspect_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
+    _cleanup_(version_finish) struct version v = {0};
+    _cleanup_(json_decrefp) json_t *out = NULL;
     const char *project = pl_http_param(req, "project");
-    struct pl_hash spec;
-    int r = read_pipeline(a, project, pl_http_param(req, "pipeline"), &spec, ret, err);
+    uint64_t version = 0;
+    int r = pl_http_query_u64(req, "version", 0, PL_VERSION_MAX, &version, err);
 
-    return r <= 0 ? r : add_spec_text(a, project, &spec, *ret, err);
+    r = r < 0 ? r : read_pipeline(a, project, pl_http_param(req, "pipeline"), (int64_t)version, &v, &out, err);
+    if (r == 0 && v.has_spec)
+        r = add_spec_text(a, project, &v.spec, out, err);
+    if (r == 0 && v.has_spec && pl_http_query_flag(req, "origins"))
+        r = add_origins(&v, out, err);
+    if (r == 0)
+        *ret = TAKE_PTR(out);
+    return r;
 }
 
 static int delete_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -330,7 +380,11 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = inspect_pipeline,
      .verb = PL_VERB_READ_PIPELINES,
-     .summary = "Returns one pipeline: its spec as written, its stages with their effective specs and code.",
+     .summary = "Returns one pipeline: its spec as written, its stages with their effective specs and code. `version`: those of "
+                "an earlier version. `origins`: for each field of the effective specs, whether it is written in the `stage`, or "
+                "comes from the defaults of the `spec`, the `project`, the `cluster` or the `language`; `unknown` if that was "
+                "not recorded.",
+     .query = "version:integer origins:boolean",
      .reply = "Pipeline"},
     {.method = "POST",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}/run",
@@ -364,8 +418,8 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string?"},
-    {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer source:string "
+    {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string? origins:object?"},
+    {"Pipeline", "project:string name:string version:integer current:integer created_us:integer updated_us:integer source:string "
                  "state:string stopped_by:string? stages:Stage[] filename:string? spec:string? origin:GitOrigin?"},
     {"GitOrigin", "source:string url:string branch:string commit:string path:string author:string message:string at:integer"},
     {"PipelineList", "pipelines:Pipeline[] next:string?"},

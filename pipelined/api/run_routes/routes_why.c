@@ -2,6 +2,7 @@
  * on back to what was pushed. */
 #include "pipelined/api/run_routes/job_images.h"
 #include "pipelined/api/run_routes/job_json.h"
+#include "pipelined/api/run_routes/routes_versions.h"
 
 #include "pipelined/plan/datum_table.h"
 #include "pipelined/plan/enum_key.h"
@@ -310,7 +311,7 @@ static int add_datum(struct why *w, const struct place *at, const char *path, un
     if (json_object_size(m.git))
         json_object_set(out, "git", m.git);
     if (json_object_get(m.origin, "source"))
-        json_object_set(out, "origin", m.origin);
+        json_object_set_new(out, "origin", pl_api_origin_json(m.origin));
     return depth < DEPTH_MAX ? add_inputs(w, &m, &key, depth, out, err) : 0;
 }
 

@@ -5,6 +5,8 @@
 
 #define TABLES(X)                                                                                                                \
     X(pipelines)                                                                                                                 \
+    X(versions)                                                                                                                  \
+    X(versions)                                                                                                                  \
     X(check)                                                                                                                     \
     X(defaults)                                                                                                                  \
     X(secrets) X(sources) X(hooks) X(notify) X(runs) X(logs) X(why) X(graph) X(gc) X(status) X(metrics) X(access) X(fsck) X(keep)

@@ -27,6 +27,7 @@
  *   routes_secrets    project secrets
  *   routes_sources    git repositories that are followed
  *   routes_status     daemon status and GPUs
+ *   routes_versions   versions of a pipeline, and what differs between two
  *   routes_why        provenance of a file */
 
 /* run_routes: routes on pipelines, runs, logs, reasons, access and maintenance. */
