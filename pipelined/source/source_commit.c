@@ -6,6 +6,7 @@
 #include "pipelined/source/git_input.h"
 #include "pipelined/spec/spec_documents.h"
 #include "pipelined/text/json_text.h"
+#include "pipelined/text/text_excerpt.h"
 #include "storage/store/project_stores.h"
 
 #include <stdio.h>
@@ -37,6 +38,7 @@ void pl_source_commit_finish(struct pl_source_commit *c)
     free(c->drafts);
     json_decref(c->warnings);
     json_decref(c->errors);
+    json_decref(c->problems);
     pl_store_release(&c->hold);
     c->drafts = NULL;
     c->warnings = NULL;
@@ -135,11 +137,21 @@ static int read_specs(struct pl_source_commit *c, struct pl_err *err)
     return r;
 }
 
-/* Keeps the texts of all mistakes that the parser has found. */
-static void keep_errors(struct pl_source_commit *c, const struct pl_spec_errors *found)
+/* Keeps the texts of all mistakes that the parser has found, and the lines of the spec around them. */
+static void keep_errors(struct pl_source_commit *c, const struct pl_source_draft *d, const struct pl_spec_errors *found)
 {
-    for (size_t i = 0; i < found->n_errors; i++)
-        json_array_append_new(c->errors, json_string(found->errors[i].text));
+    for (size_t i = 0; i < found->n_errors; i++) {
+        const struct pl_spec_problem *p = &found->errors[i];
+        json_t *problem = pl_text_excerpt((const char *)d->text.data, d->text.len, p->line, p->column);
+
+        json_array_append_new(c->errors, json_string(p->text));
+        json_object_set_new(problem, "path", json_string(d->path));
+        json_object_set_new(problem, "line", json_integer((json_int_t)p->line));
+        json_object_set_new(problem, "column", json_integer((json_int_t)p->column));
+        json_object_set_new(problem, "field", json_string(p->path));
+        json_object_set_new(problem, "text", json_string(pl_spec_problem_message(p, d->path)));
+        json_array_append_new(c->problems, problem);
+    }
 }
 
 /* Parses each text alone, and gathers the repos that the specs make. */
@@ -157,7 +169,7 @@ static int outline(struct pl_source_commit *c, json_t *beside, struct pl_err *er
         int r = pl_spec_parse(text, strlen(text), d->path, &ctx, &d->outline, found, err);
 
         if (r < 0) {
-            keep_errors(c, found);
+            keep_errors(c, d, found);
             return r;
         }
         if (!pl_streq(d->outline->project, c->project))
@@ -368,7 +380,7 @@ static int prepare(struct pl_source_commit *c, struct pl_source_draft *d, const 
     d->draft.args.origin = d->origin;
     r = pl_pipeline_draft_parse(&d->draft, c->project, err);
     if (r < 0)
-        keep_errors(c, &d->draft.problems);
+        keep_errors(c, d, &d->draft.problems);
     r = r < 0 ? r : pl_git_inputs_check(c->addresses, d->draft.spec, err);
     for (size_t k = 0; r == 0 && k < d->draft.spec->n_stages; k++)
         if (d->draft.spec->stages[k].code)
@@ -407,7 +419,8 @@ int pl_source_commit_read(struct pl_source_commit *c, struct pl_err *err)
     pl_store_hold(store, &c->hold);
     c->warnings = json_array();
     c->errors = json_array();
-    r = beside && known && seen && c->warnings && c->errors ? make_principal(c, &who, err) : pl_err_nomem(err);
+    c->problems = json_array();
+    r = beside && known && seen && c->warnings && c->errors && c->problems ? make_principal(c, &who, err) : pl_err_nomem(err);
     r = r < 0 ? r : read_specs(c, err);
     r = r < 0 ? r : outline(c, beside, err);
     r = r < 0 ? r : refuse_twice(c, seen, err);

@@ -29,7 +29,10 @@ struct pl_source_commit {
     uint64_t bytes;                 /* of all specs, as drafts */
     json_t *warnings;               /* texts */
     json_t *errors;                 /* texts: all mistakes of the first spec that has some */
-    struct pl_store_hold hold;      /* garbage collection keeps what is stored until the transaction refers to it */
+    /* the same, with the text around them: {"path", "line", "column", "field", "text"} and what pl_text_excerpt returns.
+     * Readers of the project may see them, as they may see its specs. */
+    json_t *problems;
+    struct pl_store_hold hold; /* garbage collection keeps what is stored until the transaction refers to it */
 };
 
 /* Reads the spec files, checks all of them, stores code folders and specs, and prepares the transaction. On an error

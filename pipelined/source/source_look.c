@@ -181,10 +181,10 @@ static json_t *details_of(const struct pl_source_look *l, struct pl_source_commi
     }
     if (json_is_true(json_object_get(l->tip, "forced")))
         json_array_append_new(warnings, json_sprintf("the branch was rewritten: commit %.12s is not in its history", l->seen));
-    return json_pack("{s:s%, s:s, s:I, s:o*, s:o, s:O*, s:O*}", "subject", message, strcspn(message, "\n"), "author",
+    return json_pack("{s:s%, s:s, s:I, s:o*, s:o, s:O*, s:O*, s:O*}", "subject", message, strcspn(message, "\n"), "author",
                      pl_json_str(l->tip, "author"), "at", json_integer_value(json_object_get(l->tip, "at")) * 1000000,
                      "pipelines", done ? pl_source_commit_names(c) : NULL, "warnings", warnings, "errors",
-                     done ? NULL : c->errors, "posted", l->posted);
+                     done ? NULL : c->errors, "problems", done ? NULL : c->problems, "posted", l->posted);
 }
 
 static void record(struct pl_source_look *l, const char *state, const char *error, const char *applied, json_t *details)
@@ -334,10 +334,10 @@ static int compare(struct pl_source_look *l, int r, struct pl_err *err)
     struct pl_source_commit c = {0};
 
     r = r < 0 ? r : pl_source_look_set(l, l->tip, true, &c, &done, err);
-    l->compared = json_pack("{s:s, s:s, s:s, s:o, s:O*, s:O*, s:O*, s:O*}", "prune", pl_source_prune_name(done.prune), "commit",
-                            pl_json_str(l->tip, "id"), "error", r < 0 ? err->msg : "", "pipelines",
+    l->compared = json_pack("{s:s, s:s, s:s, s:o, s:O*, s:O*, s:O*, s:O*, s:O*}", "prune", pl_source_prune_name(done.prune),
+                            "commit", pl_json_str(l->tip, "id"), "error", r < 0 ? err->msg : "", "pipelines",
                             r < 0 ? json_array() : pl_source_commit_changes(&c), "left", done.left, "pruned", done.pruned,
-                            "warnings", c.warnings, "errors", r < 0 ? c.errors : NULL);
+                            "warnings", c.warnings, "errors", r < 0 ? c.errors : NULL, "problems", r < 0 ? c.problems : NULL);
     pl_source_apply_finish(&done);
     pl_source_commit_finish(&c);
     return r;

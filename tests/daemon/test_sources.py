@@ -95,6 +95,16 @@ def test_an_invalid_commit_changes_nothing_and_says_where_it_is_wrong(daemon, gi
     source = source_of(daemon)
     assert (source["state"], source["commit"], source["applied"]) == ("invalid", bad, good) and "pipelines/p.json:3:" in source["error"]
     assert len(source["errors"]) > 1 and "stages[1]" in source["errors"][1]
+    # the lines around each mistake, for one source, not for the list of all
+    problem = source["problems"][0]
+    assert (problem["path"], problem["line"], problem["field"], problem["first"]) == ("pipelines/p.json", 3, "stages[0].runn", 1)
+    assert problem["lines"][2] == '  "run": ["true"], "runn": 1}, {}]}' and problem["lines"][2][problem["mark"] - 1:].startswith('"runn"')
+    assert "runn" in problem["text"] and not problem["text"].startswith("pipelines/") and len(source["problems"]) == len(source["errors"])
+    assert "problems" not in daemon.get("/sources")["sources"][0]
+    shown = daemon.ctl("inspect", "source", "team").out
+    assert '>     3 |   "run": ["true"], "runn": 1}, {}]}\n        | ' + " " * (problem["mark"] - 1) + "^\n" in shown
+    daemon.ctl("diff", "source", "team", ok=False)
+    assert daemon.get("/sources/team/diff")["problems"] == source["problems"]
     assert set(pipelines(daemon)) == {"p"} and pipelines(daemon)["p"]["version"] == 1
     assert "invalid" in daemon.ctl("list", "source").out
     need, = told()

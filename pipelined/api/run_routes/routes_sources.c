@@ -93,8 +93,9 @@ static void warn_all(json_t *source)
     }
 }
 
-/* `looks`: number of the last completed look, read before the row: what a look recorded is then in the row. */
-static json_t *source_json(struct pl_api *a, const struct pl_rows *rows, uint64_t looks)
+/* `looks`: number of the last completed look, read before the row: what a look recorded is then in the row. `whole`: with the
+ * text around mistakes. */
+static json_t *source_json(struct pl_api *a, const struct pl_rows *rows, uint64_t looks, bool whole)
 {
     _cleanup_(json_decrefp) json_t *settings = pl_col_json(rows, 2), *details = pl_col_json(rows, 8);
     const char *state = json_is_true(json_object_get(settings, "paused")) ? "paused" : pl_col_text(rows, 4);
@@ -110,6 +111,8 @@ static json_t *source_json(struct pl_api *a, const struct pl_rows *rows, uint64_
         return NULL;
     }
     warn_all(out);
+    if (!whole)
+        (void)json_object_del(out, "problems");
     if (*pl_json_str(settings, "hook_secret"))
         json_object_set_new(out, "hook", hook_url(a, pl_col_text(rows, 0)));
     return out;
@@ -132,7 +135,7 @@ static int list_sources(struct pl_api *a, struct pl_http_request *req, json_t **
                                      " readable(s.project, NULL) ORDER BY s.name LIMIT ?3",
                              "ssi", pl_http_query(req, "project"), page.after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        r = pl_json_add(list, source_json(a, &rows, pl_sources_looks(a->config.sources, pl_col_text(&rows, 0))), err);
+        r = pl_json_add(list, source_json(a, &rows, pl_sources_looks(a->config.sources, pl_col_text(&rows, 0)), false), err);
         if (r < 0)
             return r;
         snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
@@ -164,7 +167,7 @@ static int find_source(struct pl_api *a, const struct pl_http_request *req, enum
     r = pl_api_may(req, verb, pl_col_text(&rows, 1), NULL, err);
     if (r < 0)
         return r;
-    *ret = source_json(a, &rows, looks);
+    *ret = source_json(a, &rows, looks, true);
     return *ret ? 0 : pl_err_nomem(err);
 }
 
@@ -333,7 +336,8 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_READ_PIPELINES,
      .asks = true,
      .summary = "Returns one source. `looks` is the number of the last completed look, `applied` the commit whose specs run, "
-                "`commit` the one at the branch's tip.",
+                "`commit` the one at the branch's tip. While its specs are refused, `problems` has the mistakes with the lines "
+                "around them.",
      .reply = "GitSource"},
     {.method = "PATCH",
      .pattern = "/api/v1/sources/{source}",
@@ -394,13 +398,16 @@ static const struct pl_api_schema schemas[] = {
                   "hook_secret:string hook:string? status:string? preview:boolean? paused:boolean state:string "
                   "error:string commit:string applied:string created_us:integer looked_us:integer? changed_us:integer? "
                   "looks:integer subject:string? author:string? at:integer? pipelines:string[]? warnings:string[]? "
-                  "errors:string[]? posted:PostedStatus? previews:SourcePreview[]?"},
+                  "errors:string[]? problems:SourceProblem[]? posted:PostedStatus? previews:SourcePreview[]?"},
+    /* first: the number of the first of `lines`; mark: the character of the line that is meant, from 1 */
+    {"SourceProblem",
+     "path:string line:integer column:integer field:string text:string first:integer lines:string[] mark:integer"},
     {"PostedStatus", "commit:string state:string text:string done:boolean error:string? tries:integer again_us:integer"},
     {"SourcePreview",
      "branch:string at_us:integer stale:boolean? commit:string state:string text:string done:boolean error:string? "
      "tries:integer again_us:integer"},
     {"SourceDiff", "commit:string error:string prune:string pipelines:PipelineDiff[] left:string[]? pruned:string[]? "
-                   "warnings:string[]? errors:string[]?"},
+                   "warnings:string[]? errors:string[]? problems:SourceProblem[]?"},
     {"PipelineDiff", "pipeline:string path:string change:string stages:StageChange[]"},
     {"RepoLook", "look:integer"},
     {"RepoLooks", "looks:integer"},
