@@ -502,3 +502,53 @@ def test_recover_from_the_store_alone(make_daemon, tmp_path):
     assert ctl("cat", "copy@master:/out").out == "kept"
     assert ctl.json("list", "commit", "copy") == commits
     assert wait_until(lambda: ctl.json("list", "pipeline")["pipelines"], "the pipeline")
+
+
+# --- versions
+
+def test_versions_are_listed_with_who_set_them_and_what_changed(pair):
+    pair.write("code/run.sh", "cat $in >$PL_OUT/other\n")
+    pair.spec(COPY, {**COUNT, "workers": 2})
+    pair("update", "pipeline", "-f", "spec.json", "--yes")
+    pair.spec({**COPY, "image": "app:1"}, {**COUNT, "workers": 2})
+    pair("update", "pipeline", "-f", "spec.json", "--yes")
+    said = pair("list", "version", "p").out.splitlines()
+    assert said[0].split() == ["VERSION", "SET", "BY", "COMMIT", "STAGES", "RUN", "MESSAGE"]
+    assert [line.split()[0] for line in said[1:]] == ["3", "2", "1"]
+    assert "1 changed" in said[1] and "2 changed" in said[2] and "2 new" in said[3]
+    versions = pair.json("list", "version", "p")["versions"]
+    assert [v["current"] for v in versions] == [True, False, False] and versions[0]["by"] == "daemon"
+    assert versions[0]["run"] in {run["id"] for run in pair.json("list", "run")["runs"]}
+
+
+def test_the_difference_of_two_versions_names_fields_files_and_what_runs_anew(pair):
+    pair.write("code/run.sh", "cat $in >$PL_OUT/other\n")
+    pair.spec(COPY, {**COUNT, "workers": 2})
+    pair("update", "pipeline", "-f", "spec.json", "--yes")
+    said = pair("diff", "pipeline", "p").out
+    assert "pipeline p: version 1 to 2" in said
+    assert "copy changed: all datums run anew" in said and re.search(r"code +its content \(run\.sh\)  \[all\]", said)
+    assert "count changed: datums whose key is new run anew, with copy" in said and re.search(r"workers +1 → 2  \[none\]", said)
+    assert pair("diff", "pipeline", "p", "2").out.endswith("2 stages are the same\n")
+    back = pair.json("diff", "pipeline", "p", "2", "1")
+    assert (back["from"]["version"], back["to"]["version"]) == (2, 1) and back["stages"][1]["fields"][0]["before"] == 2
+    assert "copy new: all datums run anew" in pair("diff", "pipeline", "p", "0", "1").out
+    assert "has no version 9" in pair.fails(NOT_FOUND, "diff", "pipeline", "p", "1", "9")
+    assert "is not the number of a version" in pair.fails(USAGE, "diff", "pipeline", "p", "x")
+
+
+def test_inspect_shows_an_earlier_version_and_where_each_field_comes_from(pair):
+    pair.write("defaults.json", json.dumps({"priority": 4}))
+    pair("update", "defaults", pair.name, "-f", "defaults.json")
+    pair.spec(COPY, {**COUNT, "workers": 2}, defaults={"datum": {"tries": 2}})
+    pair("update", "pipeline", "-f", "spec.json", "--yes")
+    assert '"workers"' in pair("inspect", "pipeline", "p", "--spec").out
+    assert '"workers"' not in pair("inspect", "pipeline", "p", "--spec", "--at", "1").out
+    rows = [re.split(r" {2,}", line) for line in pair("inspect", "pipeline", "p", "--origins").out.splitlines()]
+    assert rows[0] == ["STAGE", "FIELD", "VALUE", "FROM"]
+    assert ["count", "workers", "2", "the stage"] in rows and ["copy", "workers", "1", "the language's default"] in rows
+    assert ["copy", "priority", "4", "the project's defaults"] in rows and ["copy", "datum.tries", "2", "the spec's defaults"] in rows
+    before = pair.json("inspect", "pipeline", "p", "--origins", "--at", "1")["stages"][0]["origins"]
+    assert before["datum.tries"] == "language" and "priority" not in before
+    assert "--at x: the number of a version is expected" in pair.fails(USAGE, "inspect", "pipeline", "p", "--at", "x")
+    assert "has no version 7: its newest is 2" in pair.fails(NOT_FOUND, "inspect", "pipeline", "p", "--at", "7")

@@ -13,6 +13,7 @@
     X(get, "data")                                                                                                               \
     X(file, "data")                                                                                                              \
     X(pipeline, "pipelines")                                                                                                     \
+    X(versions, "pipelines")                                                                                                     \
     X(defaults, "pipelines")                                                                                                     \
     X(secret, "pipelines")                                                                                                       \
     X(source, "pipelines")                                                                                                       \

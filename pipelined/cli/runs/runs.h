@@ -18,6 +18,7 @@
  *   verb_secret    secrets
  *   verb_source    git repositories that are followed
  *   verb_status    status, gpus, open
+ *   verb_version   versions of a pipeline
  *   verb_wait      wait run
  *   verb_why       why: where a file comes from */
 #pragma once

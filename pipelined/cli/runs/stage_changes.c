@@ -1,7 +1,6 @@
 /* stage_changes: one line for each stage. */
 #include "pipelined/cli/runs/stage_changes.h"
 
-#include "pipelined/cli/support/show.h"
 #include "pipelined/text/quantity.h"
 
 #include <stdio.h>
@@ -39,10 +38,9 @@ static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
                  pl_quantity_count_text(of, all), of == 1 ? "" : "s", price);
 }
 
-/* Writes which files of a stage's code changed, such as " (train.py, network.py and 3 more)"; "" if none did. */
-static void files_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
+void pl_cli_changed_files(const json_t *files, char out[PL_SHOW_TEXT_MAX])
 {
-    const json_t *files = pl_show_at(change, "files"), *one;
+    const json_t *one;
     const json_int_t count = pl_show_int_at(files, "count");
     size_t i, n = 0, len = 0;
 
@@ -72,7 +70,7 @@ void pl_cli_stage_changes(const struct pl_cli *c, const json_t *stages)
         char again[PL_SHOW_TEXT_MAX], files[PL_SHOW_TEXT_MAX];
 
         again_text(one, again);
-        files_text(one, files);
+        pl_cli_changed_files(pl_show_at(one, "files"), files);
         pl_show_say(c, "  %-20s %s%s%s\n", pl_show_text_at(one, "stage"), *what ? what : pl_show_text_at(one, "change"), files,
                     again);
     }

@@ -2,7 +2,11 @@
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
+#include "pipelined/cli/support/show.h"
 
 /* Prints a line for each stage of the server's list [{stage, change, what?, files?, again?}]: what changed, the changed
  * files of its code, and how many datums run again at which cost. */
 void pl_cli_stage_changes(const struct pl_cli *c, const json_t *stages);
+/* Writes which files of a stage's code changed, such as " (train.py, network.py and 3 more)"; "" if none did. `files`: the
+ * server's {"changed": [NAME…], "count"}; NULL = none. */
+void pl_cli_changed_files(const json_t *files, char out[PL_SHOW_TEXT_MAX]);

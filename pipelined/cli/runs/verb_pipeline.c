@@ -9,8 +9,13 @@
 #include "pipelined/cli/support/show.h"
 
 #include "pipelined/net/remote/remote.h"
+#include "pipelined/text/json_position.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/path.h"
 #include "storage/pack/pack_sink.h"
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- create, update ---- */
 
@@ -345,6 +350,118 @@ static void show_code(const json_t *value, const json_t *item, char out[PL_SHOW_
     snprintf(out, PL_SHOW_TEXT_MAX, "%.12s%s", head, json_is_true(pl_show_at(value, "dirty")) ? " (changed since)" : "");
 }
 
+/* ---- origins of fields ---- */
+
+/* One row per field of a stage's effective spec. */
+struct fields {
+    const char *stage;
+    const json_t *origins; /* {PATH: ORIGIN} */
+    struct pl_buf path;
+    json_t *rows;
+};
+
+static int add_fields(struct fields *f, const json_t *value, struct pl_err *err);
+
+static int add_inner(struct fields *f, const char *key, size_t index, const json_t *value, struct pl_err *err)
+{
+    const size_t len = f->path.len;
+    int r = key ? pl_json_path_key(&f->path, key, err) : pl_json_path_index(&f->path, index, err);
+
+    r = r < 0 ? r : add_fields(f, value, err);
+    f->path.len = len;
+    return r;
+}
+
+static int add_fields(struct fields *f, const json_t *value, struct pl_err *err)
+{
+    const char *path = pl_buf_str(&f->path), *origin = path ? pl_json_text_at(f->origins, path) : NULL, *key;
+    const json_t *inner;
+    size_t i;
+    int r = path ? 0 : pl_err_nomem(err);
+
+    if (r == 0 && origin)
+        return pl_json_add(f->rows,
+                           json_pack("{s:s, s:s, s:O, s:s}", "stage", f->stage, "field", path, "value", value, "from", origin),
+                           err);
+    json_object_foreach((json_t *)(uintptr_t)value, key, inner)
+    {
+        r = r < 0 ? r : add_inner(f, key, 0, inner, err);
+    }
+    json_array_foreach((json_t *)(uintptr_t)value, i, inner)
+    {
+        r = r < 0 ? r : add_inner(f, NULL, i, inner, err);
+    }
+    return r;
+}
+
+static void show_value(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    _cleanup_free_ char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%.60s%s", text ? text : "", text && strlen(text) > 60 ? "…" : "");
+    pl_utf8_clean(out);
+}
+
+/* Says where a field comes from, as a person would. */
+static void show_from(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    static const struct {
+        const char *origin, *words;
+    } all[] = {{"stage", "the stage"},
+               {"spec", "the spec's defaults"},
+               {"project", "the project's defaults"},
+               {"cluster", "the cluster's defaults"},
+               {"language", "the language's default"},
+               {"unknown", "a default (not recorded)"}};
+    const char *origin = json_string_value(value);
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s", origin ? origin : "");
+    for (size_t i = 0; origin && i < PL_ARRAY_SIZE(all); i++)
+        if (pl_streq(all[i].origin, origin))
+            snprintf(out, PL_SHOW_TEXT_MAX, "%s", all[i].words);
+}
+
+/* Prints the fields of all stages with their values and origins. */
+static int tell_origins(const json_t *pipeline, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {
+        {"STAGE", "stage", NULL}, {"FIELD", "field", NULL}, {"VALUE", "value", show_value}, {"FROM", "from", show_from}};
+    _cleanup_(json_decrefp) json_t *rows = json_array();
+    struct fields f = {.rows = rows};
+    const json_t *one;
+    size_t i;
+    int r = rows ? 0 : pl_err_nomem(err);
+
+    json_array_foreach(pl_show_at(pipeline, "stages"), i, one)
+    {
+        f.stage = pl_show_text_at(one, "name");
+        f.origins = pl_show_at(one, "origins");
+        r = r < 0 ? r : add_fields(&f, pl_show_at(one, "spec"), err);
+    }
+    pl_buf_finish(&f.path);
+    return r < 0 ? r : pl_show_table(rows, columns, PL_ARRAY_SIZE(columns), true, err);
+}
+
+/* Reads the version that --at names; 0 = none is named. */
+static int read_version(const struct pl_cli *c, unsigned long long *ret, struct pl_err *err)
+{
+    const char *text = pl_cli_value(c, "at");
+    char *end = NULL;
+
+    *ret = 0;
+    if (!text)
+        return 0;
+    errno = 0;
+    if (*text >= '1' && *text <= '9')
+        *ret = strtoull(text, &end, 10);
+    if (end && !*end && errno == 0 && *ret <= INT64_MAX)
+        return 0;
+    return pl_err_set(err, PL_EUSAGE, "--at %.60s: the number of a version is expected: list version %s shows them", text,
+                      c->args[0]);
+}
+
 static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column lines[] = {{"pipeline", "name", NULL},
@@ -363,9 +480,16 @@ static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
                                               {"GIT", "git", show_code}};
     _cleanup_(json_decrefp) json_t *pipeline = NULL;
     _cleanup_free_ char *path = NULL;
-    int r = pipeline_path(c, "", &path, err);
+    const bool origins = pl_cli_flag(c, "origins");
+    unsigned long long version = 0;
+    char query[64];
+    int r = read_version(c, &version, err);
 
+    snprintf(query, sizeof query, "?version=%llu%s", version, origins ? "&origins=1" : "");
+    r = r < 0 ? r : pipeline_path(c, query, &path, err);
     r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &pipeline, err);
+    if (r == 0 && origins && !c->json)
+        return tell_origins(pipeline, err);
     if (r == 0 && pl_cli_flag(c, "spec") && !c->json) {
         pl_show_print(stdout, "%s", pl_show_text_at(pipeline, "spec"));
         return 0;
@@ -401,7 +525,11 @@ static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spe
 static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "only this stage and the stages that depend on it"},
                                                {"force", 0, NULL, "run every datum again, even if its result exists"},
                                                {0}};
-static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "print the spec as it was written"}, {0}};
+static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "print the spec as it was written"},
+                                                   {"origins", 0, NULL,
+                                                    "print each field of the stages with its value and where it comes from"},
+                                                   {"at", 0, "VERSION", "show an earlier version"},
+                                                   {0}};
 static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "keep the stages' outputs, as input repos"},
                                                   {"force", 0, NULL, "delete it even if another pipeline reads its outputs"},
                                                   {0}};
@@ -464,13 +592,13 @@ static const struct pl_verb verbs[] = {
      {"list pipeline", "ls pipelines --json", "--project vision list pipeline"}},
     {"inspect",
      "pipeline",
-     "NAME",
+     "NAME [--spec|--origins] [--at VERSION]",
      1,
      1,
      inspect_options,
      inspect_pipeline,
      "Shows a pipeline and its stages.",
-     {"inspect pipeline digits", "inspect pipeline digits --spec", "inspect pipeline vision/photos --json"}},
+     {"inspect pipeline digits", "inspect pipeline digits --spec --at 2", "inspect pipeline vision/photos --origins"}},
     {"delete",
      "pipeline",
      "NAME",

@@ -299,6 +299,31 @@ static void tell_previews(struct pl_cli *c, const json_t *source)
     }
 }
 
+/* Prints the mistakes of refused specs with the lines around them, the line that is meant marked. */
+static void tell_problems(const struct pl_cli *c, const json_t *source)
+{
+    const json_t *one, *line;
+    size_t i, k;
+
+    if (!pl_streq(pl_show_text_at(source, "state"), "invalid"))
+        return;
+    json_array_foreach(pl_show_at(source, "problems"), i, one)
+    {
+        const json_int_t first = pl_show_int_at(one, "first"), at = pl_show_int_at(one, "line");
+
+        pl_show_say(c, "\n%s:%lld:%lld: %s\n", pl_show_text_at(one, "path"), (long long)at,
+                    (long long)pl_show_int_at(one, "column"), pl_show_text_at(one, "text"));
+        json_array_foreach(pl_show_at(one, "lines"), k, line)
+        {
+            const bool meant = first + (json_int_t)k == at;
+
+            pl_show_say(c, "%s %5lld | %s\n", meant ? ">" : " ", (long long)first + (long long)k, json_string_value(line));
+            if (meant)
+                pl_show_say(c, "        | %*s\n", (int)pl_show_int_at(one, "mark"), "^");
+        }
+    }
+}
+
 static int inspect_source(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"source", "name", NULL},
@@ -329,8 +354,10 @@ static int inspect_source(struct pl_cli *c, struct pl_err *err)
     int r = pl_cli_call(c, "GET", path, NULL, &source, err);
 
     r = r < 0 ? r : pl_show_object(c, source, columns, PL_ARRAY_SIZE(columns), err);
-    if (r == 0 && !c->json)
+    if (r == 0 && !c->json) {
         tell_previews(c, source);
+        tell_problems(c, source);
+    }
     return r;
 }
 
