@@ -28,6 +28,8 @@ PAGES = {
     "check": lambda w: "/check",
     "pipelines": lambda w: "/pipelines",
     "pipeline": lambda w: "/pipelines/default/street",
+    "pipeline-effective": lambda w: "/pipelines/default/street?view=effective",
+    "pipeline-diff": lambda w: "/pipelines/default/street?from=0&to=1",
     "gpus": lambda w: "/gpus",
     "gone": lambda w: "/runs/9ab2",
 }

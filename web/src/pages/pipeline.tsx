@@ -1,4 +1,5 @@
-// One pipeline: its graph, its stages, its spec as written and with the defaults; run it, stop it, start it.
+// One pipeline: its graph, its stages, its versions and what differs between two, its spec as written and with the defaults; run it,
+// stop it, start it.
 import { useState } from "preact/hooks";
 import { get, post } from "../api/client";
 import type { Pipeline } from "../api/schema";
@@ -16,6 +17,8 @@ import { Feeds } from "../parts/feeds";
 import { Icon } from "../parts/icons";
 import { Crumbs, Head, Part } from "../parts/page";
 import { TextLines } from "../parts/preview";
+import { SpecFields } from "../parts/specfields";
+import { VersionDiff, Versions } from "../parts/versions";
 import { Age, Command, To } from "../parts/words";
 import { Existing } from "./gone";
 
@@ -49,29 +52,49 @@ function Actions({ pipeline }: { pipeline: Pipeline }) {
   );
 }
 
+// The version that the address names; 0: the current one.
+function versionIn(query: URLSearchParams, key: string): number | undefined {
+  const text = query.get(key) ?? "";
+  return /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}
+
+function headline(pipeline: Pipeline): string {
+  const { version, current } = pipeline;
+  if (version !== current) return `${name(pipeline.name)} was this at version ${version}; its version is ${current} now.`;
+  return pipeline.state === "stopped" ? `${name(pipeline.name)} is stopped at version ${version}.` : `${name(pipeline.name)} runs version ${version} of ${counted(pipeline.stages.length, "stage")}.`;
+}
+
 function Shown({ project, title, pipeline, query }: { project: string; title: string; pipeline: Pipeline; query: URLSearchParams }) {
   const view = query.get("view") ?? "";
+  const of = { project, pipeline: title };
+  const to = versionIn(query, "to");
+  const from = versionIn(query, "from") ?? (to ? to - 1 : undefined);
+  const older = pipeline.version === pipeline.current ? {} : { version: String(pipeline.version) };
   const origin = pipeline.origin;
   // a spec on one line, as a program writes it, is shown over lines
   const written = pipeline.spec && !pipeline.spec.trim().includes("\n") ? (prettyJson(pipeline.spec) ?? pipeline.spec) : (pipeline.spec ?? "");
-  const effective = JSON.stringify(stagesInOrder(pipeline).map((stage) => stage.spec ?? { name: stage.name }), null, 2);
   return (
     <>
       <Crumbs>{[<To place={{ page: "pipelines" }}>Pipelines</To>, <span>{project}</span>, <span>{name(pipeline.name)}</span>]}</Crumbs>
-      <Head title={pipeline.state === "stopped" ? `${name(pipeline.name)} is stopped at version ${pipeline.version}.` : `${name(pipeline.name)} runs version ${pipeline.version} of ${counted(pipeline.stages.length, "stage")}.`}
-        lead={[<>changed <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null]} acts={<Actions pipeline={pipeline} />} />
+      <Head title={headline(pipeline)}
+        lead={[<>{pipeline.version === pipeline.current ? "changed" : "set"} <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null]}
+        acts={pipeline.version === pipeline.current ? <Actions pipeline={pipeline} /> : <To class="btn" place={{ page: "pipeline", ...of }}>Show version {pipeline.current}</To>} />
       <Feeds query={query} of={{ project, pipeline: title }} />
       <div class="cols">
-        <Part id="spec" title="Spec" beside={<span class="tabs">
-          <To place={{ page: "pipeline", project, pipeline: title }} chosen={view !== "effective"}>as written</To>
-          <To place={{ page: "pipeline", project, pipeline: title }} query={{ view: "effective" }} chosen={view === "effective"}>with defaults</To></span>}>
-          <TextLines of={view === "effective" ? effective : written} whole />
-        </Part>
+        <div class="stack-wide">
+          {from !== undefined && <VersionDiff of={of} from={from} to={to || pipeline.current} newest={pipeline.current} />}
+          <Part id="spec" title="Spec" beside={<span class="tabs">
+            <To place={{ page: "pipeline", ...of }} query={older} chosen={view !== "effective"}>as written</To>
+            <To place={{ page: "pipeline", ...of }} query={{ ...older, view: "effective" }} chosen={view === "effective"}>with defaults</To></span>}>
+            {view === "effective" ? <SpecFields of={pipeline} /> : <TextLines of={written} whole />}
+          </Part>
+        </div>
         <aside aria-label="About this pipeline">
           {origin && (
             <Part id="origin" title="Where the spec came from">
               <div class="panel pad stack"><p><b>{name(origin.message)}</b></p><dl class="kv"><dt>Source</dt><dd>{name(origin.source)}</dd><dt>File</dt><dd><code>{name(origin.path)}</code></dd><dt>Commit</dt><dd><span class="id" title={origin.commit}>{short(origin.commit)}</span> on {name(origin.branch)}</dd><dt>Author</dt><dd>{name(origin.author)}</dd></dl></div>
             </Part>)}
+          <Versions of={of} shown={pipeline.version} />
           <Part id="stages" title="Stages">
             <ul class="rows panel">{stagesInOrder(pipeline).map((stage) => {
               const spec = (stage.spec ?? {}) as { description?: string; image?: string; run?: string[]; script?: string };
@@ -91,6 +114,8 @@ function Shown({ project, title, pipeline, query }: { project: string; title: st
 }
 
 export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
-  const loaded = useLoad(`pipeline ${project}/${title}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, signal }), (event) => event.type === "pipeline");
-  return <Existing of={loaded} what={`pipeline ${name(title)} in ${name(project)}`}>{(pipeline) => <Shown project={project} title={title} pipeline={pipeline} query={query} />}</Existing>;
+  const version = versionIn(query, "version") ?? 0;
+  const origins = query.get("view") === "effective";
+  const loaded = useLoad(`pipeline ${project}/${title} ${version} ${origins}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, query: { version, origins }, signal }), (event) => event.type === "pipeline");
+  return <Existing of={loaded} what={`${version ? `version ${version} of ` : ""}pipeline ${name(title)} in ${name(project)}`}>{(pipeline) => <Shown project={project} title={title} pipeline={pipeline} query={query} />}</Existing>;
 }

@@ -8,6 +8,7 @@ import { useLoad } from "../core/load";
 import { newestJobs } from "../core/needs";
 import { stagesInOrder } from "../core/runs";
 import { jobState, sourceState } from "../core/states";
+import { Excerpt } from "../parts/excerpt";
 import { useAnnounced } from "../parts/frame";
 import { Icon } from "../parts/icons";
 import { Content, Head, Part } from "../parts/page";
@@ -49,6 +50,15 @@ function Glyphs({ pipeline, jobs, more }: { pipeline: Pipeline; jobs: Map<string
   return <span class="glyphs" role="img" aria-label={words} title={words}>{states.slice(0, 24).map(({ stage, state }) => <Icon key={stage} of={state.shape} class={`state ${state.shape}`} />)}</span>;
 }
 
+// The mistakes of a source whose specs are refused, each with the lines around it; the list of sources does not have them.
+function Mistakes({ source }: { source: GitSource }) {
+  const texts = source.errors?.length ? source.errors : [source.error].filter(Boolean);
+  const loaded = useLoad(`source ${source.name} ${source.commit} ${source.looked_us ?? 0}`, (signal) => get("/api/v1/sources/{source}", { path: { source: source.name }, signal }));
+  const problems = loaded.data?.state === "invalid" ? (loaded.data.problems ?? []) : [];
+  if (problems.length > 0) return <>{problems.map((one) => <Excerpt key={`${one.path}:${one.line}:${one.column}:${one.text}`} of={one} />)}</>;
+  return <>{texts.map((text) => <p key={text} class="down mono wrap">{name(String(text))}</p>)}</>;
+}
+
 function SourceRow({ source }: { source: GitSource }) {
   const mistakes = source.errors?.length ? source.errors : [source.error].filter(Boolean);
   return (
@@ -57,7 +67,7 @@ function SourceRow({ source }: { source: GitSource }) {
       <div class="what">
         <b>{name(source.name)}</b> <span class="muted">{sourceState(source.state).word}</span>
         <p class="small"><code>{middle(source.git, 80)}</code> {name(source.branch)}{source.path ? ` ${name(source.path)}` : ""}</p>
-        {mistakes.map((text) => <p key={text} class="down mono wrap">{name(String(text))}</p>)}
+        {source.state === "invalid" ? <Mistakes source={source} /> : mistakes.map((text) => <p key={text} class="down mono wrap">{name(String(text))}</p>)}
         {(source.warnings ?? []).map((text) => <p key={String(text)} class="muted">{name(String(text))}</p>)}
         {(source.previews ?? []).map((preview) => <p key={preview.branch} class="muted">branch {name(preview.branch)} at <span class="id">{short(preview.commit)}</span> {preview.state === "success" ? "" : "is not valid: "}{name(preview.text)}</p>)}
       </div>

@@ -32,7 +32,7 @@ function Line({ line, side }: { line: DiffLine | null; side: "old" | "new" }) {
   return <><td class="n" aria-hidden="true">{side === "old" ? line.old : line.new}</td><td class={line.side === "same" ? "" : side === "old" ? "del" : "add"}>{sign}{shownText(line.text) || " "}</td></>;
 }
 
-function TextDiff({ before, after, beside }: { before: string; after: string; beside: boolean }) {
+export function TextDiff({ before, after, beside }: { before: string; after: string; beside: boolean }) {
   const lines = diffLines(before, after);
   if (!lines) return <p class="panel empty">Too much differs to show it line by line.</p>;
   if (lines.every((line) => line.side === "same")) return <p class="panel empty">The text is the same; only how it is kept differs.</p>;
