@@ -95,7 +95,7 @@ def test_an_earlier_version_is_shown_with_its_spec(seen):
 
 def test_two_versions_are_compared_at_an_address_that_stays(seen):
     seen.go("/pipelines/default/tally")
-    seen.do("click", at="[aria-label='What version 25 changed']")
+    seen.do("click", at="[aria-labelledby=h-versions] li:first-child >> text=what it changed")
     wait_text(seen, "1 stage differs between version 24 and version 25; nothing runs anew.")
     assert seen.path == "/pipelines/default/tally?from=24&to=25"
     table = rows(seen, ".stage-diff tbody tr")
@@ -164,4 +164,4 @@ def test_the_pages_are_accessible_and_fit(chromium, tally, size, theme):
         if found := found + chromium.do("complaints"):
             wrong[name] = found
         chromium.picture(f"version-{name}-{size}-{theme}")
-    assert wrong == {}
+    assert wrong == {}, json.dumps(wrong, indent=1)

@@ -4,7 +4,6 @@
 #include "pipelined/api/server/api_context.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/plan/version_diff.h"
-#include "storage/store/project_stores.h"
 
 #include <stdio.h>
 
@@ -58,7 +57,8 @@ int pl_api_no_version(struct pl_conn *c, const char *project, const char *pipeli
 /* Makes the JSON of a version; NULL: out of memory. */
 static json_t *version_json(const struct pl_rows *rows)
 {
-    _cleanup_(json_decrefp) json_t *origin = pl_col_json(rows, 4), *shown = origin ? pl_api_origin_json(origin) : NULL, *out = NULL;
+    _cleanup_(json_decrefp) json_t *origin = pl_col_json(rows, 4), *shown = origin ? pl_api_origin_json(origin) : NULL,
+                                   *out = NULL;
     const bool git = json_object_size(shown) > 0;
 
     if (!shown)

@@ -35,7 +35,7 @@ function VersionRow({ of, version, shown }: { of: Which; version: PipelineVersio
         <b><To place={place} query={version.current ? {} : { version: String(version.version) }} chosen={version.version === shown}>version {version.version}</To></b>{version.current && <span class="muted"> now</span>}
         <p class="small">{changeWords(version)}{message ? <> · {middle(message, 60)}</> : null}</p>
         <p class="small muted">{version.by ? `${whoOf(version.by)} ` : ""}{version.origin ? <>at <span class="id" title={version.origin.commit}>{short(version.origin.commit)}</span> of {name(version.origin.source)}</> : "by hand"}{version.run ? <> · run <Id of={version.run} place={{ page: "run", run: version.run }} /></> : null}</p>
-        <p class="small"><To place={place} query={{ from: String(version.version - 1), to: String(version.version) }} label={`What version ${version.version} changed`}>what it changed</To></p>
+        <p class="small"><To place={place} query={{ from: String(version.version - 1), to: String(version.version) }}>what it changed<span class="visually-hidden"> in version {version.version}</span></To></p>
       </div>
       <div class="side"><Age us={version.created_us} /></div>
     </li>
