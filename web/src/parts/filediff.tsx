@@ -32,13 +32,14 @@ function Line({ line, side }: { line: DiffLine | null; side: "old" | "new" }) {
   return <><td class="n" aria-hidden="true">{side === "old" ? line.old : line.new}</td><td class={line.side === "same" ? "" : side === "old" ? "del" : "add"}>{sign}{shownText(line.text) || " "}</td></>;
 }
 
-export function TextDiff({ before, after, beside }: { before: string; after: string; beside: boolean }) {
+// `label` names the region: two on one page need names of their own.
+export function TextDiff({ before, after, beside, label = "What differs" }: { before: string; after: string; beside: boolean; label?: string }) {
   const lines = diffLines(before, after);
   if (!lines) return <p class="panel empty">Too much differs to show it line by line.</p>;
   if (lines.every((line) => line.side === "same")) return <p class="panel empty">The text is the same; only how it is kept differs.</p>;
   if (beside) {
     return (
-      <div class="panel log preview-text" tabIndex={0} role="region" aria-label="What differs, side by side">
+      <div class="panel log preview-text" tabIndex={0} role="region" aria-label={`${label}, side by side`}>
         <table class="beside" aria-label="Before and after"><thead class="visually-hidden"><tr><th colSpan={2}>Before</th><th colSpan={2}>After</th></tr></thead>
           <tbody>{folded(lines).map((fold, i) => (
             <>
@@ -50,7 +51,7 @@ export function TextDiff({ before, after, beside }: { before: string; after: str
     );
   }
   return (
-    <div class="panel log preview-text" tabIndex={0} role="region" aria-label="What differs">
+    <div class="panel log preview-text" tabIndex={0} role="region" aria-label={label}>
       {folded(lines).map((fold, i) => (
         <>
           {fold.hidden > 0 && <div class="dim" key={`h${i}`}>{`  … ${counted(fold.hidden, "equal line")}`}</div>}

@@ -67,14 +67,14 @@ function Value({ of, side }: { of: unknown; side: "old" | "new" }) {
   return side === "old" ? <s><code class="wrap">{shownText(value)}</code></s> : <code class="wrap">{shownText(value)}</code>;
 }
 
-function FieldRow({ field, files }: { field: FieldChange; files: VersionStageChange["files"] }) {
+function FieldRow({ stage, field, files }: { stage: string; field: FieldChange; files: VersionStageChange["files"] }) {
   const values = field.before !== undefined || field.after !== undefined;
   return (
     <tr>
       <td><code class="wrap">{name(field.field)}</code></td>
       <td>
         {values && !byLines(field) && <><span class="visually-hidden">before: </span><Value of={field.before} side="old" /> <span aria-hidden="true">→</span><span class="visually-hidden">after: </span> <Value of={field.after} side="new" /></>}
-        {byLines(field) && <TextDiff before={valueText(field.before)!} after={valueText(field.after)!} beside={false} />}
+        {byLines(field) && <TextDiff before={valueText(field.before)!} after={valueText(field.after)!} beside={false} label={`What differs in ${name(field.field)} of ${name(stage)}`} />}
         {field.content && <span>{values ? "; " : ""}the content of the code differs{files ? `: ${files.changed.map((file) => name(file)).join(", ")}${files.count > files.changed.length ? ` and ${counted(files.count - files.changed.length, "more file", "more files")}` : ""}` : ""}</span>}
       </td>
       <td class={field.again === "none" ? "muted" : ""}>{fieldAgain(field.again)}</td>
@@ -99,7 +99,7 @@ function StageDiff({ stage }: { stage: VersionStageChange }) {
         <div class="panel table-box" tabIndex={0} role="region" aria-label={`Fields of ${name(stage.stage)} that differ`}>
           <table class="list fields" aria-label={`Fields of ${name(stage.stage)}`}>
             <thead><tr><th scope="col">Field</th><th scope="col">Before and after</th><th scope="col">What it does</th></tr></thead>
-            <tbody>{fields.map((field) => <FieldRow key={field.field} field={field} files={stage.files} />)}</tbody>
+            <tbody>{fields.map((field) => <FieldRow key={field.field} stage={stage.stage} field={field} files={stage.files} />)}</tbody>
           </table>
         </div>)}
     </section>
@@ -120,7 +120,7 @@ function SpecTexts({ of, diff }: { of: Which; diff: PipelineVersionDiff }) {
   const from = diff.from?.version;
   const to = diff.to?.version;
   const loaded = useLoad(`specs ${of.project}/${of.pipeline} ${from} ${to}`, (signal) => Promise.all([text(from, signal), text(to, signal)]));
-  return <Part id="texts" title="The spec as written"><Content of={loaded} rows={6}>{([before, after]) => (before === after ? <p class="panel empty">The text of the spec is the same.</p> : <TextDiff before={before} after={after} beside={false} />)}</Content></Part>;
+  return <Part id="texts" title="The spec as written"><Content of={loaded} rows={6}>{([before, after]) => (before === after ? <p class="panel empty">The text of the spec is the same.</p> : <TextDiff before={before} after={after} beside={false} label="What differs in the text of the spec" />)}</Content></Part>;
 }
 
 export function VersionDiff({ of, from, to, newest }: { of: Which; from: number; to: number; newest: number }) {
