@@ -338,7 +338,7 @@ enum pl_sched_event_kind {
      * ones; PL_EBUSY: PL_SCHED_JOBS_MAX is reached. */
     PL_SCHED_EV_RUN,
     /* .id = job, .plan: the job's plan is made. PL_ELIMIT: the plan has too many datums; send PLAN_FAILED
-     * then. */
+     * then. PL_EINVAL: its numbers contradict each other. */
     PL_SCHED_EV_JOB_PLANNED,
     /* .id = job, .text = the reason why the job cannot be planned. */
     PL_SCHED_EV_PLAN_FAILED,
@@ -437,9 +437,15 @@ struct pl_sched_event {
          * reads their outputs */
         bool aside;
     } run;
-    struct {
+    struct pl_sched_plan {
         uint64_t datums; /* number of all datums of the job */
         uint32_t to_run; /* number of datums that must run; the results of the others are reused */
+        /* of these the ones that failed in an earlier job and are not tried again, because the run retries other
+         * datums: they have ended. Ascending, disjoint */
+        const struct pl_sched_range *untried;
+        size_t n_untried;
+        uint32_t recovered;               /* number of datums in `untried` that were recovered; the others failed */
+        struct pl_sched_row first_failed; /* the failed datum in `untried` with the lowest number, if one failed */
     } plan;
     struct {
         const struct pl_sched_lease *items;

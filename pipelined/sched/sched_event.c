@@ -11,6 +11,30 @@ static struct job *job_answered(struct pl_sched *s, uint64_t id, enum pl_sched_s
     return job && job->state == state ? job : NULL;
 }
 
+/* Checks that the numbers of a plan fit together. */
+static int check_plan(const struct pl_sched_plan *plan, struct pl_err *err)
+{
+    uint32_t untried = 0;
+
+    if (plan->to_run > PL_SCHED_ROWS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "a job runs at most %u datums, the plan has %u", PL_SCHED_ROWS_MAX, plan->to_run);
+    if (plan->to_run > plan->datums)
+        return pl_err_set(err, PL_EINVAL, "the plan is invalid: %u datums must run, but it has only %llu", plan->to_run,
+                          (unsigned long long)plan->datums);
+    for (size_t i = 0; i < plan->n_untried; i++) {
+        const struct pl_sched_range *r = &plan->untried[i];
+
+        if (r->lo >= r->hi || r->hi > plan->to_run || (i > 0 && r->lo < r[-1].hi))
+            return pl_err_set(err, PL_EINVAL, "the plan is invalid: the untried datums %u to %u are out of range or out of order",
+                              r->lo, r->hi);
+        untried += r->hi - r->lo;
+    }
+    if (plan->recovered <= untried)
+        return 0;
+    return pl_err_set(err, PL_EINVAL, "the plan is invalid: %u datums are recovered, of %u that are not tried", plan->recovered,
+                      untried);
+}
+
 static int take_plan(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct job *job = job_answered(s, ev->id, PL_SCHED_STARTING);
@@ -18,13 +42,11 @@ static int take_plan(struct pl_sched *s, const struct pl_sched_event *ev, struct
     if (!job || !job->planning)
         return 0;
     if (ev->kind == PL_SCHED_EV_JOB_PLANNED) {
-        if (ev->plan.to_run > PL_SCHED_ROWS_MAX)
-            return pl_err_set(err, PL_ELIMIT, "a job runs at most %u datums, the plan has %u", PL_SCHED_ROWS_MAX,
-                              ev->plan.to_run);
-        if (ev->plan.to_run > ev->plan.datums)
-            return pl_err_set(err, PL_EINVAL, "the plan is invalid: %u datums must run, but it has only %llu", ev->plan.to_run,
-                              (unsigned long long)ev->plan.datums);
-        pl_sched_job_planned(s, job, ev->plan.datums, ev->plan.to_run);
+        int r = check_plan(&ev->plan, err);
+
+        if (r < 0)
+            return r;
+        pl_sched_job_planned(s, job, &ev->plan);
     } else {
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, ev->text, NULL);
     }

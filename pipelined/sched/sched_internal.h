@@ -172,6 +172,7 @@ struct lost_on {
 struct rows {
     uint64_t datums;
     uint32_t to_run, waiting, leased, done, failed, recovered;
+    uint32_t untried; /* of `failed` and `recovered`: they failed in an earlier job and were not tried again */
     struct bin *bins;
     size_t n_bins, cap_bins;
     struct task_list tasks;
@@ -388,7 +389,7 @@ void pl_sched_job_look(struct pl_sched *s, struct job *job);
 /* Lets the first job of the stage's lane take its next step (plan, lease, commit, fail), and then updates the
  * stage's workers. */
 void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage);
-void pl_sched_job_planned(struct pl_sched *s, struct job *job, uint64_t datums, uint32_t to_run);
+void pl_sched_job_planned(struct pl_sched *s, struct job *job, const struct pl_sched_plan *plan);
 /* Ends the job and cancels its tasks. `by`: id of the run that superseded it, or NULL. */
 void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by);
 /* Tells the next dependent job that this job has ended; false if all dependents have been told. */
@@ -402,6 +403,8 @@ int64_t pl_sched_job_busy_ms(const struct pl_sched *s, const struct job *job);
 
 /* ---- sched_task.c ---- */
 struct rows *pl_sched_datums_make(struct pl_sched *s, uint64_t datums, uint32_t to_run);
+/* Ends the plan's untried datums, of new `rows` that all wait. */
+void pl_sched_datums_leave(struct pl_sched *s, struct rows *rows, const struct pl_sched_plan *plan);
 void pl_sched_datums_free(struct rows *rows);
 uint32_t pl_sched_datums_ready(const struct pl_sched *s, const struct rows *rows);
 /* Returns the time when the next waiting datums become ready; PL_TIMER_NEVER if none will. */

@@ -267,7 +267,8 @@ static void leave_lane(struct pl_sched *s, struct job *job)
 static void success_text(const struct rows *rows, char *text, size_t size)
 {
     size_t n = (size_t)snprintf(text, size, "%llu datum%s: %u run, %llu reused", (unsigned long long)rows->datums,
-                                rows->datums == 1 ? "" : "s", rows->to_run, (unsigned long long)(rows->datums - rows->to_run));
+                                rows->datums == 1 ? "" : "s", rows->to_run - rows->untried,
+                                (unsigned long long)(rows->datums - rows->to_run));
 
     if (rows->failed > 0)
         n += (size_t)snprintf(text + n, size - n, "; %u failed and %s left out", rows->failed, rows->failed == 1 ? "is" : "are");
@@ -334,10 +335,12 @@ static void plan(struct pl_sched *s, struct job *job)
     pl_sched_job_action(s, job, PL_SCHED_PLAN);
 }
 
-void pl_sched_job_planned(struct pl_sched *s, struct job *job, uint64_t datums, uint32_t to_run)
+void pl_sched_job_planned(struct pl_sched *s, struct job *job, const struct pl_sched_plan *plan)
 {
     planned(s, job);
-    job->rows = pl_sched_datums_make(s, datums, to_run);
+    job->rows = pl_sched_datums_make(s, plan->datums, plan->to_run);
+    if (job->rows)
+        pl_sched_datums_leave(s, job->rows, plan);
     pl_sched_stage_dirty(s, job->stage);
 }
 

@@ -50,6 +50,27 @@ struct rows *pl_sched_datums_make(struct pl_sched *s, uint64_t datums, uint32_t 
     return rows;
 }
 
+void pl_sched_datums_leave(struct pl_sched *s, struct rows *rows, const struct pl_sched_plan *plan)
+{
+    const struct pl_sched_row *first = &plan->first_failed;
+
+    for (size_t i = 0; i < plan->n_untried && rows->n_bins > 0; i++) {
+        const struct pl_sched_range *r = &plan->untried[i];
+
+        if (!pl_datum_ranges_remove(&rows->bins[0].rows, r->lo, r->hi))
+            s->oom = true;
+        rows->untried += r->hi - r->lo;
+    }
+    rows->waiting -= rows->untried;
+    rows->recovered = plan->recovered;
+    rows->failed = rows->untried - plan->recovered;
+    if (rows->failed == 0)
+        return;
+    rows->first_failed = first->index;
+    rows->first_label = pl_sched_strdup(s, first->label);
+    rows->first_message = pl_sched_strdup(s, first->message);
+}
+
 void pl_sched_datums_free(struct rows *rows)
 {
     if (!rows)

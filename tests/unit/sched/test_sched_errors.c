@@ -65,6 +65,91 @@ static void on_error_and_max_failed_say_what_failed_datums_are_to_the_job(void *
     }
 }
 
+/* Plans the one job with five datums, four of which must run. Of these, row 1 and 2 failed before and are not tried again;
+ * `recovered` of them were recovered. */
+static void plan_untried(const struct pl_sched_stage *def, uint32_t recovered)
+{
+    static const struct pl_sched_range untried = {1, 3};
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_JOB_PLANNED};
+
+    open_one(*def);
+    kit_push(&k, 1, 1);
+    ev.id = kit_job(&k, 1, 1)->id;
+    ev.plan = (struct pl_sched_plan){.datums = 5, .to_run = 4, .untried = &untried, .n_untried = 1, .recovered = recovered};
+    ev.plan.first_failed = (struct pl_sched_row){.index = 1 + recovered, .failed = true, .label = "/b", .message = "exit code 7"};
+    kit_do(&k, ev);
+}
+
+/* Leases and finishes all datums that are given out; returns how many these were. */
+static unsigned finish_all(void)
+{
+    unsigned n = 0;
+
+    kit_up(&k, kit_the(&k, PL_SCHED_START_WORKER)->worker.id);
+    while (kit_count(&k, PL_SCHED_LEASE) == 1) {
+        const struct pl_sched_action lease = *kit_the(&k, PL_SCHED_LEASE);
+
+        assert_false(k.rows[0].lo < 3 && k.rows[0].hi > 1); /* an untried datum is not leased */
+        n += lease.lease.count;
+        kit_finish(&k, lease, 1000);
+        if (k.jobs[1][1].state != PL_SCHED_RUNNING)
+            break;
+        kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
+    }
+    return n;
+}
+
+static void untried_datums_do_not_run_and_stay_failed(void **state)
+{
+    static const struct {
+        struct pl_sched_stage def;
+        uint32_t recovered;
+        enum pl_sched_state state;
+        const char *says;
+    } cases[] = {
+        {{.skip_failed = true}, 0, PL_SCHED_FINISHING, "5 datums: 2 run, 1 reused; 2 failed and are left out"},
+        {{.skip_failed = false}, 0, PL_SCHED_FAILURE, "2 of 5 datums failed; the first: datum /b: exit code 7"},
+        {{.skip_failed = false}, 2, PL_SCHED_FINISHING, "5 datums: 2 run, 1 reused; 2 recovered and are left out"},
+        {{.skip_failed = false}, 1, PL_SCHED_FAILURE, "1 of 5 datums failed; the first: datum /b: exit code 7"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        plan_untried(&cases[i].def, cases[i].recovered);
+        assert_int_equal(finish_all(), 2);
+        IS(k, 1, 1, cases[i].state);
+        if (cases[i].state == PL_SCHED_FINISHING)
+            kit_committed(&k, 1, 1);
+        SAYS(k, 1, 1, cases[i].says);
+        kit_close(&k);
+    }
+    /* they count for max_failed */
+    plan_untried(&(struct pl_sched_stage){.skip_failed = true, .max_failed_given = true, .max_failed = 1}, 0);
+    IS(k, 1, 1, PL_SCHED_FAILURE);
+    kit_close(&k);
+}
+
+static void a_plan_whose_untried_datums_are_none_of_its_own_is_refused(void **state)
+{
+    static const struct {
+        struct pl_sched_range untried[2];
+        uint32_t recovered;
+    } cases[] = {{{{2, 2}}, 0}, {{{3, 5}}, 0}, {{{1, 3}, {2, 4}}, 0}, {{{0, 1}}, 2}};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        struct pl_sched_event ev = {.kind = PL_SCHED_EV_JOB_PLANNED};
+
+        open_one((struct pl_sched_stage){0});
+        kit_push(&k, 1, 1);
+        ev.id = kit_job(&k, 1, 1)->id;
+        ev.plan = (struct pl_sched_plan){.datums = 4, .to_run = 4, .untried = cases[i].untried, .recovered = cases[i].recovered};
+        ev.plan.n_untried = cases[i].untried[1].hi ? 2 : 1;
+        assert_int_equal(kit_try(&k, ev), PL_EINVAL);
+        kit_close(&k);
+    }
+}
+
 static void restart_supersedes_what_runs_but_not_what_commits(void **state)
 {
     struct pl_sched_action lease;
@@ -172,6 +257,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_error_and_max_failed_say_what_failed_datums_are_to_the_job),
+        cmocka_unit_test(untried_datums_do_not_run_and_stay_failed),
+        cmocka_unit_test(a_plan_whose_untried_datums_are_none_of_its_own_is_refused),
         cmocka_unit_test(restart_supersedes_what_runs_but_not_what_commits),
         cmocka_unit_test(what_a_row_went_through_is_known_after_a_restart),
         cmocka_unit_test(a_history_of_rows_that_have_ended_or_are_none_is_refused),
