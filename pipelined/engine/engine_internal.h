@@ -101,6 +101,24 @@ struct pl_result_key {
     int64_t job, id;
 };
 
+/* A set of a job's rows, as ascending ranges. */
+struct pl_erow_set {
+    struct pl_sched_range *items;
+    size_t n;
+    uint32_t count; /* of rows */
+};
+
+/* Rows of a job that failed in an earlier job and are not tried again, because the job's run retries other datums
+ * (db/pipelines/rerun.h). They have ended before the job begins. Set by pl_job_plan; `kept` and `message` by
+ * pl_job_untried_write. */
+struct pl_euntried {
+    json_t *ids;            /* {"failed": [datum id…], "recovered": [datum id…]}; NULL = the run leaves none out */
+    char of[PL_ID_HEX + 1]; /* run of the earlier job */
+    struct pl_erow_set all, failed, recovered;
+    uint32_t kept; /* how many failed attempts the job has from the earlier job */
+    char *message; /* of the first failed row; NULL = it is not known any more */
+};
+
 /* What subscribers were told last of an unfinished job, by an event with its state or with its datums. */
 struct pl_job_told {
     bool told; /* they were told anything */
@@ -158,6 +176,7 @@ struct pl_ejob {
     /* history of each item of `rows`, only while the job is restored; NULL = no datum has failures or
      * losses */
     struct pl_erow_tried *tried;
+    struct pl_euntried untried;
     struct pl_etotals totals;
     uint32_t good_kept, failed_kept, lost_kept; /* numbers of the job's rows in table `attempt` */
     LIST_HEAD(, service) services;              /* workers that serve it now (worker_record.c) */
@@ -563,6 +582,17 @@ int pl_job_attempts_load(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *
 /* Returns true if the datum with number `row` of a restored job has exactly this number of failures and
  * losses. A stored lease with other numbers is not the newest lease of the datum. */
 bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses);
+/* Reads from the run's row which datums of the job it leaves untried. */
+PL_MUST_CHECK
+int pl_job_untried_read(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
+/* Finds the rows of these datums, once the job's rows are listed. */
+PL_MUST_CHECK
+int pl_job_untried_find(struct pl_ejob *j, struct pl_err *err);
+/* Records that these rows have ended, and copies their attempts from the earlier job, so that the new job says why they
+ * failed. `job` is the job's row id. Call it within the transaction that writes the plan. */
+PL_MUST_CHECK
+int pl_job_untried_write(struct pl_ejob *j, struct pl_conn *c, int64_t job, struct pl_err *err);
+void pl_job_untried_finish(struct pl_euntried *u);
 /* Deletes the job's records of attempts and losses, because the job is planned again and its datums get other
  * row numbers. Waits for the database. */
 PL_MUST_CHECK

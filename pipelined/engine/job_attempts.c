@@ -1,5 +1,5 @@
 /* job_attempts: the history of an unfinished job's datums: failed tries, losses with their workers, and ends
- * without a result. Each change is written to the database as a record, so that a restart continues with the
+ * without a result, also those that are taken over from an earlier job. Each change is written to the database as a record, so that a restart continues with the
  * same history. Records name datums by row number (the scheduler's number of a datum that must run). */
 #include "pipelined/engine/engine_internal.h"
 
@@ -186,11 +186,14 @@ void pl_engine_give_up(struct pl_engine *e, const struct pl_sched_action *a)
 
 /* ---- after a restart ---- */
 
-/* Adds the job's failed attempts to its totals. */
+/* Adds the job's own failed attempts to its totals. */
 static int count_attempts(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows, "SELECT detail, oom FROM attempt WHERE job = ? AND state = 'failed'", "i", j->row);
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT detail, oom FROM attempt WHERE job = ? AND state = 'failed' AND json_extract(detail, '$.run') IS NULL", "i",
+        j->row);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         _cleanup_(json_decrefp) json_t *row = pl_col_json(&rows, 0);
@@ -326,4 +329,166 @@ static int forget_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 int pl_job_attempts_forget(struct pl_ejob *j, struct pl_err *err)
 {
     return pl_db_run(j->engine->config.db, PL_TX_UNLOGGED, forget_tx, &j->row, err);
+}
+
+/* ---- rows that the run leaves untried ---- */
+
+int pl_job_untried_read(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT json_extract(e.value, '$[2]'), coalesce(run.of_run, '') FROM run, json_each(run.stages) e"
+                         " WHERE run.id = ? AND json_extract(e.value, '$[0]') = ? AND json_extract(e.value, '$[1]') = ?"
+                         " AND json_type(e.value, '$[2]') = 'object'",
+                         "sss", j->run, j->stage->project, j->stage->def->name);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    j->untried.ids = pl_col_json(&rows, 0);
+    snprintf(j->untried.of, sizeof j->untried.of, "%s", pl_col_text(&rows, 1));
+    return j->untried.ids ? 0 : pl_err_nomem(err);
+}
+
+/* Adds a row that is above all rows of the set. */
+static int add_row(struct pl_erow_set *set, uint32_t row, struct pl_err *err)
+{
+    struct pl_sched_range *grown;
+
+    set->count++;
+    if (set->n && set->items[set->n - 1].hi == row) {
+        set->items[set->n - 1].hi++;
+        return 0;
+    }
+    grown = realloc(set->items, (set->n + 1) * sizeof *grown);
+    if (!grown)
+        return pl_err_nomem(err);
+    set->items = grown;
+    set->items[set->n++] = (struct pl_sched_range){row, row + 1};
+    return 0;
+}
+
+/* Maps the ids of one list to `set`. */
+static int map_ids(struct pl_map *m, const json_t *ids, struct pl_erow_set *set, struct pl_err *err)
+{
+    const json_t *id;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(ids, i, id)
+    {
+        struct pl_hash hash;
+
+        r = r < 0 ? r : pl_hash_parse(json_string_value(id) ? json_string_value(id) : "", &hash, err);
+        r = r < 0 ? r : pl_map_put(m, hash.b, sizeof hash.b, set, NULL, err);
+    }
+    return r;
+}
+
+int pl_job_untried_find(struct pl_ejob *j, struct pl_err *err)
+{
+    struct pl_euntried *u = &j->untried;
+    struct pl_map sets = {0};
+    int r;
+
+    if (!u->ids)
+        return 0;
+    r = map_ids(&sets, json_object_get(u->ids, "failed"), &u->failed, err);
+    r = r < 0 ? r : map_ids(&sets, json_object_get(u->ids, "recovered"), &u->recovered, err);
+    for (uint32_t row = 0; r >= 0 && row < j->n_rows; row++) {
+        struct pl_erow_set *set;
+        struct pl_hash id;
+
+        pl_plan_datum_id(j->plan, j->rows[row], &id);
+        set = pl_map_get(&sets, id.b, sizeof id.b);
+        r = set ? add_row(set, row, err) : 0;
+        r = r < 0 || !set ? r : add_row(&u->all, row, err);
+    }
+    pl_map_finish(&sets, NULL);
+    return r;
+}
+
+/* Copies the attempts of one datum from the earlier job. They name the run in which they were made, and no worker, for none
+ * of this job made them. */
+static int copy_attempts(struct pl_ejob *j, struct pl_conn *c, int64_t job, const struct pl_hash *datum, struct pl_err *err)
+{
+    int r = pl_sql_exec(c, err,
+                        "INSERT OR IGNORE INTO attempt(job, datum, attempt, fence, state, exit_code, signal, oom, timed_out,"
+                        " reason, tail, detail, finished_us) SELECT ?1, a.datum, a.attempt, a.fence, a.state, a.exit_code,"
+                        " a.signal, a.oom, a.timed_out, a.reason, a.tail,"
+                        " json_remove(json_set(a.detail, '$.run', coalesce(json_extract(a.detail, '$.run'), ?2)), '$.worker'),"
+                        " a.finished_us"
+                        " FROM attempt a JOIN job b ON b.id = a.job WHERE b.run = ?2 AND b.project = ?3 AND b.stage = ?4"
+                        " AND a.datum = ?5",
+                        "isssb", job, j->untried.of, j->stage->project, j->stage->def->name, datum->b, (size_t)PL_HASH_BYTES);
+    return PL_MIN(r, 0);
+}
+
+/* Reads what the job says of its first failed row. */
+static int read_message(struct pl_ejob *j, struct pl_conn *c, int64_t job, struct pl_err *err)
+{
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *attempt = NULL;
+    struct pl_hash id;
+    int r;
+
+    pl_plan_datum_id(j->plan, j->rows[j->untried.failed.items[0].lo], &id);
+    r = arena ? pl_sql_query(c, err, &rows,
+                             "SELECT reason, tail, coalesce(exit_code, 0) FROM attempt WHERE job = ? AND datum = ?"
+                             " ORDER BY attempt DESC, fence DESC LIMIT 1",
+                             "ib", job, id.b, (size_t)PL_HASH_BYTES)
+              : pl_err_nomem(err);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    attempt = json_pack("{s:s, s:s, s:I}", "reason", pl_col_text(&rows, 0), "tail", pl_col_text(&rows, 1), "exit_code",
+                        (json_int_t)pl_col_int(&rows, 2));
+    free(j->untried.message);
+    j->untried.message = attempt ? strdup(pl_result_message(attempt, arena)) : NULL;
+    return j->untried.message ? 0 : pl_err_nomem(err);
+}
+
+static int write_ended(struct pl_conn *c, int64_t job, const struct pl_erow_set *set, enum pl_tried_state state, char *reason,
+                       struct pl_err *err)
+{
+    const struct pl_etried tried = {.rows = pl_ranges_text(set->items, set->n), .state = state, .reason = reason};
+    int r = set->n == 0 ? 0 : tried.rows ? pl_job_attempts_write(c, job, &tried, err) : pl_err_nomem(err);
+
+    free(tried.rows);
+    return r;
+}
+
+int pl_job_untried_write(struct pl_ejob *j, struct pl_conn *c, int64_t job, struct pl_err *err)
+{
+    struct pl_euntried *u = &j->untried;
+    int64_t kept = 0;
+    int r = 0;
+
+    if (u->all.n == 0)
+        return 0;
+    for (size_t i = 0; r >= 0 && i < u->all.n; i++) {
+        for (uint32_t row = u->all.items[i].lo; r >= 0 && row < u->all.items[i].hi; row++) {
+            struct pl_hash id;
+
+            pl_plan_datum_id(j->plan, j->rows[row], &id);
+            r = copy_attempts(j, c, job, &id, err);
+        }
+    }
+    r = r < 0 || u->failed.n == 0 ? r : read_message(j, c, job, err);
+    r = r < 0 ? r : write_ended(c, job, &u->failed, PL_TRIED_FAILED, u->message, err);
+    r = r < 0 ? r : write_ended(c, job, &u->recovered, PL_TRIED_RECOVERED, NULL, err);
+    r = r < 0 ? r : pl_sql_int(c, err, &kept, "SELECT count(*) FROM attempt WHERE job = ? AND state = 'failed'", "i", job);
+    u->kept = (uint32_t)kept;
+    return PL_MIN(r, 0);
+}
+
+void pl_job_untried_finish(struct pl_euntried *u)
+{
+    json_decref(u->ids);
+    free(u->all.items);
+    free(u->failed.items);
+    free(u->recovered.items);
+    free(u->message);
+    *u = (struct pl_euntried){0};
 }

@@ -263,7 +263,7 @@ static int reuse(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struc
     if (r < 0)
         return pl_err_wrap(err, r, "cannot look for results to reuse");
     list_rows(j);
-    return 0;
+    return pl_job_untried_find(j, err);
 }
 
 void pl_job_unplan(struct pl_ejob *j)
@@ -273,6 +273,7 @@ void pl_job_unplan(struct pl_ejob *j)
     free(TAKE_PTR(j->results));
     free(TAKE_PTR(j->has_result));
     pl_buf_finish(&j->stale);
+    pl_job_untried_finish(&j->untried);
     free(TAKE_PTR(j->settled));
     free(TAKE_PTR(j->tried));
     free(TAKE_PTR(j->rows));
@@ -357,6 +358,7 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
 
     r = r < 0 ? r : again ? take_inputs(j, err) : find_inputs(j, c, err);
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);
+    r = r < 0 ? r : pl_job_untried_read(j, c, err);
     b->none = j->forced || !j->stage->def->cache.enabled;
     r = r < 0 ? r : find_bases(j, c, again, b, err);
     /* without reuse, unchanged datums are run again too, so all must be enumerated */
@@ -401,12 +403,30 @@ struct planning {
     struct pl_err err;
 };
 
+/* Says in the plan which rows are not tried. `label` holds a text of the plan. */
+static void tell_untried(struct pl_ejob *j, struct pl_sched_plan *plan, char *label, size_t size)
+{
+    const struct pl_euntried *u = &j->untried;
+    const uint32_t first = u->failed.n ? u->failed.items[0].lo : 0;
+
+    plan->untried = u->all.items;
+    plan->n_untried = u->all.n;
+    plan->recovered = u->recovered.count;
+    if (u->failed.n)
+        plan->first_failed = (struct pl_sched_row){.index = first,
+                                                   .failed = true,
+                                                   .label = pl_plan_datum_text(j->plan, j->rows[first], label, size),
+                                                   .message = u->message ? u->message : "it failed in an earlier run"};
+    j->failed_kept = PL_MAX(j->failed_kept, u->kept);
+}
+
 static void planning_over(void *arg)
 {
     struct planning *p = arg;
     struct pl_ejob *j = p->job;
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_PLAN_FAILED, .id = j->id, .text = p->err.msg};
     struct pl_err err = {0};
+    char label[256];
 
     if (p->result >= 0) {
         if (!j->row)
@@ -414,6 +434,7 @@ static void planning_over(void *arg)
         ev.kind = PL_SCHED_EV_JOB_PLANNED;
         ev.plan.datums = j->plan->n_total;
         ev.plan.to_run = j->n_rows;
+        tell_untried(j, &ev.plan, label, sizeof label);
     }
     if (pl_engine_feed(j->engine, &ev, &err) < 0)
         pl_log_error("engine", "cannot report the plan of stage %s: %s", j->stage->def->name, err.msg);
@@ -436,6 +457,7 @@ static int row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct planning *p = arg;
     int r = pl_tx_job_progress(tx, &p->args, err);
 
+    r = r < 0 ? r : pl_job_untried_write(p->job, pl_tx_conn(tx), p->args.id, err);
     return r < 0 ? r : pl_kept_drop_stale(p->job, pl_tx_conn(tx), err);
 }
 
@@ -447,6 +469,8 @@ static void write_plan(void *arg)
 
     if (p->result >= 0) {
         pl_job_planned(p->job);
+        p->job->totals.failed = p->job->untried.failed.count;
+        p->job->totals.recovered = p->job->untried.recovered.count;
         pl_engine_count_reused(p->job);
     }
     if (p->result >= 0 && !p->job->over) {

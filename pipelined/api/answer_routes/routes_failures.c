@@ -1,6 +1,8 @@
-/* Failed datums of a job, in groups whose messages say the same, and whether earlier jobs failed in the same way. */
+/* Failed datums of a job, in groups whose messages say the same, and whether earlier jobs failed in the same way. Tries the
+ * datums of one group again. */
 #include "pipelined/api/run_routes/job_json.h"
 
+#include "pipelined/db/pipelines/rerun.h"
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/failure/failure_groups.h"
 #include "storage/base/map.h"
@@ -15,7 +17,10 @@
 struct failed {
     struct pl_arena *arena;
     struct pl_failure *list;
-    struct pl_hash *ids; /* of the datums, in the order of `list` */
+    struct failed_datum {
+        struct pl_hash id;
+        bool recovered; /* the command of on_error handled it */
+    } * datums;         /* in the order of `list` */
     size_t n, room;
 };
 
@@ -23,23 +28,24 @@ static int make_room(struct failed *f, struct pl_err *err)
 {
     const size_t room = f->room ? 2 * f->room : 64;
     struct pl_failure *list = pl_arena_alloc(f->arena, room * sizeof(*list));
-    struct pl_hash *ids = pl_arena_alloc(f->arena, room * sizeof(*ids));
+    struct failed_datum *datums = pl_arena_alloc(f->arena, room * sizeof(*datums));
 
-    if (!list || !ids)
+    if (!list || !datums)
         return pl_err_nomem(err);
     if (f->n > 0) {
         memcpy(list, f->list, f->n * sizeof(*list));
-        memcpy(ids, f->ids, f->n * sizeof(*ids));
+        memcpy(datums, f->datums, f->n * sizeof(*datums));
     }
     f->list = list;
-    f->ids = ids;
+    f->datums = datums;
     f->room = room;
     return 0;
 }
 
 #define FAILURE_COLUMNS                                                                                                          \
     "SELECT datum, state, reason, tail, coalesce(exit_code, 0), coalesce(json_extract(detail, '$.paths'), ''),"                  \
-    " coalesce(json_extract(detail, '$.node'), ''), coalesce(json_extract(detail, '$.bytes.in'), -1) FROM attempt"
+    " coalesce(json_extract(detail, '$.node'), ''), coalesce(json_extract(detail, '$.bytes.in'), -1),"                           \
+    " coalesce(json_extract(detail, '$.recovered'), 0) FROM attempt"
 
 static int add_row(struct failed *f, const struct pl_rows *rows, struct pl_err *err)
 {
@@ -54,7 +60,7 @@ static int add_row(struct failed *f, const struct pl_rows *rows, struct pl_err *
     one.node = pl_arena_strdup(f->arena, pl_col_text(rows, 6));
     if (!one.reason || !one.tail || !one.paths || !one.node)
         return pl_err_nomem(err);
-    f->ids[f->n] = pl_col_hash(rows, 0);
+    f->datums[f->n] = (struct failed_datum){pl_col_hash(rows, 0), pl_col_int(rows, 8) != 0};
     f->list[f->n++] = one;
     return 0;
 }
@@ -68,7 +74,7 @@ static int read_failed(struct pl_conn *c, int64_t job, struct failed *ret, struc
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         const struct pl_hash datum = pl_col_hash(&rows, 0);
 
-        if (ret->n > 0 && pl_hash_eq(&ret->ids[ret->n - 1], &datum))
+        if (ret->n > 0 && pl_hash_eq(&ret->datums[ret->n - 1].id, &datum))
             ret->n--; /* it was tried again */
         if (pl_streq(pl_col_text(&rows, 1), "failed"))
             r = add_row(ret, &rows, err);
@@ -215,7 +221,7 @@ static json_t *group_json(const struct pl_failure_group *g, const struct failed 
     return json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:o, s:s, s:I, s:s}", "id", id, "message", g->message, "reason",
                      g->reason, "count", (json_int_t)g->count, "folder", g->folder, "node", g->node, "bytes_min",
                      bytes_json(g->bytes_min), "bytes_max", bytes_json(g->bytes_max), "datum",
-                     pl_api_hash_json(&f->ids[g->members[0]]), "paths", f->list[g->members[0]].paths, "jobs_before",
+                     pl_api_hash_json(&f->datums[g->members[0]].id), "paths", f->list[g->members[0]].paths, "jobs_before",
                      (json_int_t)(b ? b->runs : 0), "run_before", b ? b->run : "");
 }
 
@@ -239,13 +245,18 @@ static int add_members(const struct pl_failure_group *g, const struct failed *f,
         const struct pl_failure *one = &f->list[g->members[i]];
 
         r = pl_json_add(list,
-                        json_pack("{s:o, s:s, s:s, s:s, s:o}", "id", pl_api_hash_json(&f->ids[g->members[i]]), "paths",
+                        json_pack("{s:o, s:s, s:s, s:s, s:o}", "id", pl_api_hash_json(&f->datums[g->members[i]].id), "paths",
                                   one->paths, "reason", one->reason, "node", one->node, "bytes", bytes_json(one->bytes)),
                         err);
     }
     if (r >= 0 && i < g->count && json_object_set_new(out, "next", json_sprintf("%zu", i)) < 0)
         r = pl_err_nomem(err);
     return r;
+}
+
+static int no_group(const char *group, struct pl_err *err)
+{
+    return pl_err_field(err, pl_err_set(err, PL_ENOTFOUND, "no failed datum of the job is in a group \"%s\"", group), "group");
 }
 
 /* Adds the groups, or only the one that is wanted with its datums. */
@@ -265,8 +276,7 @@ static int add_groups(const struct pl_failure_group *groups, size_t n, const str
         r = r < 0 || !wanted->group ? r : add_members(&groups[i], f, wanted, out, err);
     }
     if (r >= 0 && wanted->group && json_array_size(list) == 0)
-        r = pl_err_field(err, pl_err_set(err, PL_ENOTFOUND, "no failed datum of the job is in a group \"%s\"", wanted->group),
-                         "group");
+        r = no_group(wanted->group, err);
     return r < 0 ? r : 0;
 }
 
@@ -302,6 +312,129 @@ static int list_failures(struct pl_api *a, struct pl_http_request *req, json_t *
     return r < 0 ? r : 0;
 }
 
+/* ---- trying a group again ---- */
+
+/* A job with failed datums of which one group is to be tried again. */
+struct retrying {
+    char run[PL_ID_HEX + 1];
+    const char *stage;
+    struct pl_job_counts {
+        int64_t total, done, reused, failed, recovered;
+    } counts;
+    bool final;
+    struct failed failed;
+};
+
+static int read_retried(struct pl_api *a, const struct pl_http_request *req, struct retrying *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int64_t id = 0;
+    int r = pl_api_job_find(rd.conn, pl_http_param(req, "project"), ret->stage, pl_http_param(req, "run"), &id, ret->run, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(
+                    rd.conn, err, &rows,
+                    "SELECT final, coalesce(json_extract(counts, '$.total'), 0), coalesce(json_extract(counts, '$.done'), 0),"
+                    " coalesce(json_extract(counts, '$.reused'), 0), coalesce(json_extract(counts, '$.failed'), 0),"
+                    " coalesce(json_extract(counts, '$.recovered'), 0) FROM job WHERE id = ?",
+                    "i", id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r;
+    ret->final = pl_col_int(&rows, 0) != 0;
+    ret->counts = (struct pl_job_counts){pl_col_int(&rows, 1), pl_col_int(&rows, 2), pl_col_int(&rows, 3), pl_col_int(&rows, 4),
+                                         pl_col_int(&rows, 5)};
+    return ret->final ? read_failed(rd.conn, id, &ret->failed, err) : 0;
+}
+
+/* Refuses a job of which it is not known which of its datums a retry of one group would run. */
+static int check_known(const struct retrying *t, struct pl_err *err)
+{
+    const struct pl_job_counts *n = &t->counts;
+    const int64_t bad = n->failed + n->recovered, never = n->total - n->done - n->reused - bad;
+    int r = 0;
+
+    if (!t->final)
+        return pl_err_hint(err, pl_err_set(err, PL_EINUSE, "job %s of run %.8s has not ended", t->stage, t->run),
+                           "Wait for it: pipelinectl wait run %.8s", t->run);
+    if (bad == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "no datum of job %s of run %.8s failed", t->stage, t->run);
+    if (never > 0)
+        r = pl_err_set(err, PL_ECONFLICT,
+                       "job %s of run %.8s ended before %lld of its %lld datums had run: a new run would run them too", t->stage,
+                       t->run, (long long)never, (long long)n->total);
+    else if ((int64_t)t->failed.n != bad)
+        r = pl_err_set(err, PL_ECONFLICT,
+                       "the daemon knows why %zu of the %lld failed datums of job %s failed: which of the others belong to the "
+                       "group is not known",
+                       t->failed.n, (long long)bad, t->stage);
+    return r < 0 ? pl_err_hint(err, r,
+                               "Try all of them again: pipelinectl rerun %.8s --failed; after on_error \"skip\": pipelinectl run "
+                               "pipeline NAME --stage %s",
+                               t->run, t->stage)
+                 : 0;
+}
+
+/* Lists the failed datums that are not in the group. Returns the number of those that are; `*ret` is a new reference. */
+static int list_untried(const struct retrying *t, const char *group, struct pl_arena *arena, json_t **ret, struct pl_err *err)
+{
+    json_t *lists[2] = {json_array(), json_array()};
+    struct pl_failure_group *groups = NULL;
+    size_t n = 0, found = 0;
+    int r = pl_failure_groups(t->failed.list, t->failed.n, arena, &groups, &n, err);
+
+    *ret = json_pack("{s:o, s:o}", "failed", lists[0], "recovered", lists[1]);
+    if (!*ret)
+        return pl_err_nomem(err);
+    for (size_t g = 0; r >= 0 && g < n; g++) {
+        char id[GROUP_ID + 1];
+
+        group_id(&groups[g], id);
+        if (pl_streq(id, group)) {
+            found = groups[g].count;
+            continue;
+        }
+        for (size_t m = 0; r >= 0 && m < groups[g].count; m++) {
+            const struct failed_datum *d = &t->failed.datums[groups[g].members[m]];
+
+            r = pl_json_add(lists[d->recovered], pl_api_hash_json(&d->id), err);
+        }
+    }
+    if (r < 0)
+        return r;
+    return found ? (int)found : no_group(group, err);
+}
+
+/* Runs the failed datums of one group again. */
+static int retry_group(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    _cleanup_(json_decrefp) json_t *body = NULL, *untried = NULL;
+    struct retrying t = {.stage = pl_http_param(req, "stage"), .failed.arena = arena};
+    struct pl_retry_args args = {.of = t.run, .project = pl_http_param(req, "project"), .stage = t.stage};
+    char what[PL_NAME_MAX_BYTES + 48];
+    const char *group = NULL;
+    int n, r = arena ? pl_api_body(req, &body, err, "{s:s}", "group", &group) : pl_err_nomem(err);
+
+    r = r < 0 ? r : read_retried(a, req, &t, err);
+    r = r < 0 ? r : check_known(&t, err);
+    n = r = r < 0 ? r : list_untried(&t, group, arena, &untried, err);
+    if (r < 0)
+        return r;
+    snprintf(what, sizeof(what), "%d failed datum%s of %s", n, n == 1 ? "" : "s", t.stage);
+    args.what = what;
+    args.untried = untried;
+    args.asker = pl_api_asker(req);
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_retry, &args, err);
+    if (r < 0)
+        return r;
+    a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    *ret = json_pack("{s:s, s:s, s:i, s:I}", "run", args.run, "of", t.run, "datums", n, "untried",
+                     (json_int_t)(t.counts.failed + t.counts.recovered - n));
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
 static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/failures",
@@ -315,6 +448,16 @@ static const struct pl_api_route routes[] = {
          "attempts are kept. With `group`, an id, the reply has that group alone with a page of its datums.",
      .query = "group after limit:integer",
      .reply = "Failures"},
+    {.method = "POST",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/retry",
+     .json = retry_group,
+     .body = PL_BODY_JSON,
+     .verb = PL_VERB_WRITE,
+     .summary = "Starts a run that tries the failed datums of one group again, over what the job read. The other failed datums "
+                "are not tried and stay failed in the new job, with their attempts. `conflict`, if a new run would run other "
+                "datums too: the stage or an input has changed, the job ended early, or not all attempts are kept.",
+     .request = "Retry",
+     .reply = "RetryReply"},
 };
 
 static const struct pl_api_schema schemas[] = {
@@ -322,6 +465,8 @@ static const struct pl_api_schema schemas[] = {
                  "next:string?"},
     {"FailureGroup", "id:string message:string reason:string count:integer folder:string node:string bytes_min:integer? "
                      "bytes_max:integer? datum:string paths:string jobs_before:integer run_before:string"},
+    {"Retry", "group:string"},
+    {"RetryReply", "run:string of:string datums:integer untried:integer"},
     {"FailedDatum", "id:string paths:string reason:string node:string bytes:integer?"},
 };
 

@@ -158,14 +158,17 @@ static int by_worker_and_time(const void *a, const void *b)
 
 #define DETAIL(path) "json_extract(detail, '$." path "')"
 
+/* Reads the job's own attempts: one with a run was taken over from the job of an earlier run. */
 static int read_attempts(struct pl_conn *c, struct timeline *t, struct stage *s, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     const size_t room = ATTEMPTS_MAX - t->attempts;
     int r = pl_sql_query(
         c, err, &rows,
-        "SELECT " DETAIL("worker") ", " DETAIL("started_us") ", " DETAIL("ms.held") ", " DETAIL("ms.wait") ", " DETAIL(
-            "ms.fetch") ", " DETAIL("ms.compute") ", " DETAIL("ms.upload") " FROM attempt WHERE job = ? LIMIT ?",
+        "SELECT " DETAIL("worker") ", " DETAIL("started_us") ", " DETAIL("ms.held") ", " DETAIL(
+            "ms.wait") ", " DETAIL("ms.fetch") ", " DETAIL("ms.compute") ", " DETAIL("ms.upload") " FROM attempt WHERE job = ? "
+                                                                                                  "AND " DETAIL("run") " IS NULL "
+                                                                                                                       "LIMIT ?",
         "ii", s->job, (int64_t)room);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {

@@ -568,7 +568,8 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
      .json = inspect_datum,
      .verb = PL_VERB_READ,
-     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `tail_line` of a failed attempt "
+     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `run` is the earlier run of "
+                "which the job took an attempt over, because it did not try the datum again. `tail_line` of a failed attempt "
                 "is the line of its `tail` that explains the failure best; 1 is the first line.",
      .reply = "DatumAttempts"},
     {.method = "GET",
@@ -603,7 +604,7 @@ static const struct pl_api_schema schemas[] = {
     {"Attempt",
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
      " started_us:integer? finished_us:integer fence:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? "
-     "gpus:integer? gpu_ms:integer? node:string? worker:integer? pod:string? "
+     "gpus:integer? gpu_ms:integer? node:string? worker:integer? pod:string? run:string? "
      "image_id:string? tail:string? tail_line:integer?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},

@@ -1,5 +1,5 @@
 /* rerun: checks that the jobs of the earlier run can be repeated over the commits that they read, and creates
- * the new run. */
+ * the new run. A retry checks the same for its one job. */
 #include "pipelined/db/pipelines/rerun.h"
 
 #include "pipelined/db/pipelines/pipeline_state.h"
@@ -68,6 +68,22 @@ static int check_there(struct pl_conn *c, const char *project, const char *repo,
     return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s no longer exists", commit, repo) : r;
 }
 
+/* Reports that the head of an input's branch is another commit than the one that the job read. */
+static int moved(const struct pl_rerun_args *a, const char *stage, const json_t *in, const char *head, struct pl_err *err)
+{
+    const char *commit = json_string_value(json_object_get(in, "commit"));
+    int r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; the head is now %.8s", stage,
+                       *commit ? commit : "none", json_string_value(json_object_get(in, "repo")),
+                       json_string_value(json_object_get(in, "branch")), a->of, *head ? head : "none");
+
+    if (a->alone)
+        return pl_err_hint(err, r, "On the current data, every failed datum: pipelinectl run pipeline NAME --stage %s", stage);
+    return pl_err_hint(
+        err, r,
+        "On the current data: pipelinectl run pipeline NAME --force; on the data of that run, with outputs on another branch: "
+        "pipelinectl rerun RUN --as NAME");
+}
+
 /* Checks that the job would now read the same commit as in the earlier run. */
 static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *in, struct pl_err *err)
 {
@@ -82,7 +98,7 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
 
     if (!project || !repo || !branch || !commit || !*repo)
         return 0; /* an input of parameters has no commit */
-    r = is_output(c, a, stage, project, repo, branch, &own, err);
+    r = a->alone ? 0 : is_output(c, a, stage, project, repo, branch, &own, err);
     /* the commit need not exist if the rerun writes it itself, or if the input had no commit */
     if (r == 0 && a->as)
         return !*commit || (own && pl_streq(commit, run)) ? 0 : check_there(c, project, repo, commit, err);
@@ -94,12 +110,7 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
         return r;
     if (pl_streq(head.run, commit))
         return check_settled(c, project, repo, branch, err);
-    r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; the head is now %.8s", stage,
-                   *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
-    return pl_err_hint(
-        err, r,
-        "On the current data: pipelinectl run pipeline NAME --force; on the data of that run, with outputs on another branch: "
-        "pipelinectl rerun RUN --as NAME");
+    return moved(a, stage, in, head.run, err);
 }
 
 static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *inputs,
@@ -125,20 +136,33 @@ static int check_runs(struct pl_conn *c, const char *project, const char *stage,
     return r < 0 ? r : pl_pipeline_check_runs(c, project, pipeline, err);
 }
 
-/* Checks that the stage still exists, and is unchanged unless only failed jobs are repeated. */
+/* Says whether two versions of a stage are the same. They are if only other stages of the pipeline were changed. */
+static int is_same(struct pl_conn *c, int64_t version, int64_t current, int64_t *ret, struct pl_err *err)
+{
+    return pl_sql_int(c, err, ret,
+                      "SELECT count(*) FROM stage a JOIN stage b ON b.spec = a.spec AND b.code_identity = a.code_identity"
+                      " AND b.branch = a.branch WHERE a.id = ? AND b.id = ?",
+                      "ii", version, current);
+}
+
+/* Checks that the stage still exists, and is unchanged unless only failed jobs are repeated. After a change of the stage all
+ * its datums are others, so a retry of some of them would run all. */
 static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const char *project, const char *stage, int64_t version,
                        struct pl_err *err)
 {
-    int64_t current = 0;
+    int64_t current = 0, same = 0;
     int r =
         pl_sql_int(c, err, &current, "SELECT id FROM stage WHERE project = ? AND name = ? AND current = 1", "ss", project, stage);
 
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_ECONFLICT, "stage %s of run %.8s no longer exists", stage, a->of);
     r = r < 0 ? r : check_runs(c, project, stage, err);
-    if (r < 0 || a->failed || current == version)
+    r = r < 0 || a->failed ? r : is_same(c, version, current, &same, err);
+    if (r < 0 || a->failed || same)
         return PL_MIN(r, 0);
-    return pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);
+    r = pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);
+    return a->alone ? pl_err_hint(err, r, "Its new version runs all its datums: pipelinectl run pipeline NAME --stage %s", stage)
+                    : r;
 }
 
 /* Checks each job of the run that is to be repeated, and adds its stage to the list. */
@@ -194,6 +218,61 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
              a->as ? ", as " : "", a->as ? a->as : "");
     run.message = message;
     run.stages = a->stages;
+    pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
+    r = pl_tx_run_create(tx, &run, err);
+    return r < 0 ? r : pl_db_run_asker_write(pl_tx_conn(tx), a->run, &a->asker, err);
+}
+
+/* Refuses a run that wrote a branch of its own: a retry writes the stage's own branch. */
+static int check_branch(struct pl_conn *c, const char *run, struct pl_err *err)
+{
+    _cleanup_free_ char *as = NULL;
+    int r = pl_sql_text(c, err, &as, "SELECT coalesce(as_branch, '') FROM run WHERE id = ?", "s", run);
+
+    if (r < 0 || !*as)
+        return r;
+    r = pl_err_set(err, PL_ECONFLICT, "run %.8s wrote branch \"%s\" instead of the stages' own branches", run, as);
+    return pl_err_hint(err, r, "Every failed datum of it, to that branch: pipelinectl rerun %.8s --failed --as %s", run, as);
+}
+
+/* Checks that the run has the job, that it has ended, and that it would have the same datums again. */
+static int check_job(struct pl_conn *c, const struct pl_retry_args *a, struct pl_err *err)
+{
+    const struct pl_rerun_args as_rerun = {.of = a->of, .alone = true};
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *inputs = NULL;
+    int r = check_over(c, a->of, err);
+
+    r = r < 0 ? r : check_branch(c, a->of, err);
+    r = r < 0 ? r
+              : pl_sql_query(c, err, &rows, "SELECT version, inputs FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
+                             a->of, a->project, a->stage);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "run %.8s has no job of stage %s", a->of, a->stage);
+    inputs = pl_col_json(&rows, 1);
+    if (!inputs)
+        return pl_err_nomem(err);
+    r = check_stage(c, &as_rerun, a->project, a->stage, pl_col_int(&rows, 0), err);
+    return r < 0 ? r : check_inputs(c, &as_rerun, a->stage, inputs, err);
+}
+
+int pl_tx_retry(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_retry_args *a = arg;
+    _cleanup_(json_decrefp) json_t *stages = json_pack("[[s, s, O]]", a->project, a->stage, a->untried);
+    const size_t n =
+        json_array_size(json_object_get(a->untried, "failed")) + json_array_size(json_object_get(a->untried, "recovered"));
+    struct pl_run_args run = {.id = a->run, .cause = "manual", .state = "running", .of = a->of, .stages = stages};
+    char message[64 + 2 * PL_NAME_MAX_BYTES];
+    int r = stages ? check_job(pl_tx_conn(tx), a, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    if (n > PL_RETRY_UNTRIED_MAX)
+        return pl_err_set(err, PL_ELIMIT, "%zu failed datums would not be tried again; the most are %u", n, PL_RETRY_UNTRIED_MAX);
+    snprintf(message, sizeof message, "%s in run %.8s again", a->what, a->of);
+    run.message = message;
     pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
     r = pl_tx_run_create(tx, &run, err);
     return r < 0 ? r : pl_db_run_asker_write(pl_tx_conn(tx), a->run, &a->asker, err);
