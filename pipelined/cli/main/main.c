@@ -21,6 +21,7 @@
     X(run, "runs")                                                                                                               \
     X(wait, "runs")                                                                                                              \
     X(rerun, "runs")                                                                                                             \
+    X(retry, "runs")                                                                                                             \
     X(job, "runs")                                                                                                               \
     X(status, "status, why and logs")                                                                                            \
     X(why, "status, why and logs")                                                                                               \

@@ -1,4 +1,4 @@
-/* cli/runs: Subcommands: pipeline, defaults, secret, source, notify, run, rerun, job, logs, metrics, wait, why, status.
+/* cli/runs: Subcommands: pipeline, defaults, secret, source, notify, run, rerun, retry, job, logs, metrics, wait, why, status.
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
@@ -6,6 +6,7 @@
  * Threads: Main thread.
  *
  * Inside:
+ *   failure_text   prints the failure groups of a job
  *   stage_changes  what a change of a pipeline does to its stages
  *   verb_defaults  update and inspect defaults
  *   verb_job       jobs and datums
@@ -14,6 +15,7 @@
  *   verb_notify    notifications
  *   verb_pipeline  pipelines
  *   verb_rerun     rerun: repeats the jobs of a run
+ *   verb_retry     retry job: tries the failed datums of one group again
  *   verb_run       runs
  *   verb_secret    secrets
  *   verb_source    git repositories that are followed

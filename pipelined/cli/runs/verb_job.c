@@ -1,4 +1,5 @@
 /* The subcommands for jobs (one stage in one run) and for their datums. */
+#include "pipelined/cli/runs/failure_text.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -257,17 +258,26 @@ static int inspect_job(struct pl_cli *c, struct pl_err *err)
                                              {"started", "started_us", pl_show_time},
                                              {"finished", "finished_us", pl_show_time},
                                              {"took", "", pl_show_took}};
-    _cleanup_(json_decrefp) json_t *job = NULL, *list = NULL;
+    _cleanup_(json_decrefp) json_t *job = NULL, *list = NULL, *failures = NULL;
     _cleanup_free_ char *path = NULL;
-    int r = job_path(c, "", &path, err);
+    struct pl_cli_job named;
+    int r = pl_cli_job_find(c, c->args[0], &named, err);
 
-    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &job, err);
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/jobs/%s/%s/%s", named.project, named.stage, named.run);
+    r = pl_cli_call(c, "GET", path, NULL, &job, err);
+    if (r == 0 && pl_show_int_at(job, "datums.failed") > 0)
+        r = pl_failure_text_read(c, &named, &failures, err);
+    if (r == 0 && failures)
+        json_object_set(job, "failures", failures);
     r = r < 0 ? r : pl_show_object(c, job, lines, PL_ARRAY_SIZE(lines), err);
     if (r < 0 || c->json)
         return r;
     r = print_workers(job, err);
     if (r < 0)
         return r;
+    pl_failure_text_print(&named, failures);
     fflush(stdout);
     list = json_pack("[O]", job);
     return pl_cli_jobs_explain(c, list, err);
