@@ -8,6 +8,7 @@
  * Headers for other rooms:
  *   datum_identity  code identity, datum id and datum key
  *   datum_table     row formats of the datum table and the owner table
+ *   datum_text      finds the inputs of a datum from its text
  *   enum_key        reads enumeration keys
  *   plan_json       a datum's inputs as JSON for the worker
  *   stage_change    which fields differ between two versions of a stage

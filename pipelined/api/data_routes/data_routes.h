@@ -7,6 +7,7 @@
  * Threads: Storage pool.
  *
  * Headers for other rooms:
+ *   archive_stream       replies with folders and files as a tar or zip archive
  *   commit_view          reads a finished or an open commit
  *   diff_totals          counts what differs between two trees
  *
