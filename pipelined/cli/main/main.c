@@ -24,6 +24,7 @@
     X(retry, "runs")                                                                                                             \
     X(job, "runs")                                                                                                               \
     X(status, "status, why and logs")                                                                                            \
+    X(open, "status, why and logs")                                                                                              \
     X(why, "status, why and logs")                                                                                               \
     X(logs, "status, why and logs")                                                                                              \
     X(metrics, "status, why and logs")                                                                                           \

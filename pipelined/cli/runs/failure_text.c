@@ -49,7 +49,9 @@ static void print_before(const json_t *group, json_int_t jobs)
 
     if (jobs == 0)
         return;
-    if (before == 0)
+    if (jobs == 1)
+        printf("        %s in the job before\n", before == 0 ? "no such failure" : "the same failure");
+    else if (before == 0)
         printf("        no such failure in the last %lld job%s\n", (long long)jobs, jobs == 1 ? "" : "s");
     else
         printf("        the same failure in %lld of the last %lld job%s, last in run %.8s\n", (long long)before, (long long)jobs,

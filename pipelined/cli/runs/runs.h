@@ -1,4 +1,4 @@
-/* cli/runs: Subcommands: pipeline, defaults, secret, source, notify, run, rerun, retry, job, logs, metrics, wait, why, status.
+/* cli/runs: Subcommands: pipeline, defaults, secret, source, notify, run, rerun, retry, job, logs, metrics, wait, why, status, open.
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
@@ -13,13 +13,14 @@
  *   verb_logs      logs: what a stage's command printed
  *   verb_metrics   metrics: lines of metrics.jsonl
  *   verb_notify    notifications
+ *   verb_open      open: the web page at a place
  *   verb_pipeline  pipelines
  *   verb_rerun     rerun: repeats the jobs of a run
  *   verb_retry     retry job: tries the failed datums of one group again
  *   verb_run       runs
  *   verb_secret    secrets
  *   verb_source    git repositories that are followed
- *   verb_status    status, gpus, open
+ *   verb_status    status, gpus
  *   verb_version   versions of a pipeline
  *   verb_wait      wait run
  *   verb_why       why: where a file comes from */

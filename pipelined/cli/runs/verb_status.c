@@ -1,4 +1,4 @@
-/* status, gpus and open: show what the daemon does, show its GPUs, open its web page. */
+/* status and gpus: show what the daemon does, and its GPUs. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -6,13 +6,9 @@
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
-#include <spawn.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 #define USE_MAX 128 /* size of the text about the use of GPUs in bytes, with the final NUL */
-
-extern char **environ;
 
 /* ---- status ---- */
 
@@ -306,39 +302,6 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
     return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
 }
 
-/* ---- web page ---- */
-
-static int start_browser(const char *url, struct pl_err *err)
-{
-    char *argv[] = {(char *)"xdg-open", (char *)url, NULL};
-    int status = 0, e;
-    pid_t pid;
-
-    e = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
-    if (e)
-        return pl_err_errno(err, e, "start xdg-open (open --print shows the link)");
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0
-               ? 0
-               : pl_err_set(err, PL_EUNAVAILABLE, "no browser was found: open --print shows the link");
-}
-
-static int open_page(struct pl_cli *c, struct pl_err *err)
-{
-    _cleanup_(json_decrefp) json_t *link = NULL;
-    int r = pl_cli_call(c, "POST", "/api/v1/login-links", NULL, &link, err);
-
-    if (r < 0 || c->json)
-        return r < 0 ? r : pl_show_json(link, err);
-    if (!pl_cli_flag(c, "print"))
-        return start_browser(pl_show_text_at(link, "url"), err);
-    puts(pl_show_text_at(link, "url"));
-    return 0;
-}
-
-static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link instead of opening it"}, {0}};
-
 static const struct pl_option gpus_options[] = {{"details", 0, NULL, "where GPU memory is shared: list each pod"}, {0}};
 
 static const struct pl_verb verbs[] = {
@@ -360,14 +323,5 @@ static const struct pl_verb verbs[] = {
      gpus,
      "Shows the GPUs and who uses them.",
      {"gpus", "gpus --details", "gpus --json | jq -r .gpus[].product"}},
-    {"open",
-     NULL,
-     "[--print]",
-     0,
-     0,
-     open_options,
-     open_page,
-     "Opens the web page, logged in by a link that works once.",
-     {"open", "open --print", "open --json | jq -r .url"}},
 };
 PL_CLI_TABLE(status, verbs);
