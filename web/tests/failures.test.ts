@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Job } from "../src/api/schema";
+import type { FailureGroup, Failures, Job } from "../src/api/schema";
+import { groupRetryOf } from "../src/core/runs";
 import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../src/core/failures";
 
 describe("the line that matters", () => {
@@ -32,4 +33,23 @@ describe("the headline of a job", () => {
     ["success", 1, 0, 1, "1 of 1 datum failed in decode; none succeeded."], ["failure", 15, 11, 4, "4 of 15 datums failed in decode; the other 11 were kept."], ["failure", 0, 0, 0, "decode failed."],
     ["success", 0, 0, 0, "decode had nothing to do."], ["success", 3, 0, 0, "Nothing failed here: decode reused all 3 datums."], ["running", 3, 1, 0, "decode is at 3 of 3 datums."],
   ])("%s, %i datums, %i ran, %i failed: %s", (state, total, done, failed, text) => expect(headlineOf(job(state, total, done, failed))).toBe(text));
+});
+
+describe("retrying one group", () => {
+  const job = (more: object = {}, datums: object = {}) => ({ run: "c41d7e90aa", project: "vision", stage: "decode", state: "failure", ...more, datums: { total: 15, done: 10, reused: 1, failed: 4, ...datums } }) as unknown as Job;
+  const group = (count: number) => ({ id: "5f1e2d3c00aa11bb", count }) as FailureGroup;
+  const failures = (more: object = {}) => ({ failed: 4, kept: 4, groups: [group(3), group(1)], ...more }) as unknown as Failures;
+  it("says what runs, what stays, and how to type it", () => expect(groupRetryOf(job(), group(3), failures())).toEqual({
+    group: group(3), text: "Retry these 3",
+    what: "A new run tries these 3 datums of decode again, over what this job read. The other datum that failed is not tried and stays as it is: as long as one of them fails, decode fails, but what succeeds now is kept and not done again.",
+    command: "pipelinectl retry job vision/decode@c41d7e90 --group 5f1e2d3c",
+  }));
+  it("of a job that left them out keeps them left out", () => expect(groupRetryOf(job({ state: "success", project: "default" }), group(1), failures())).toMatchObject({
+    text: "Retry this one", what: "A new run tries this datum of decode again, over what this job read. The other 3 that failed are not tried and stay as they are, left out of what it writes.", command: "pipelinectl retry job decode@c41d7e90 --group 5f1e2d3c" }));
+  it("counts recovered datums among those that are known", () => expect(groupRetryOf(job({}, { failed: 3, recovered: 1 }), group(3), failures())).toMatchObject({ text: "Retry these 3" }));
+  it.each([
+    ["not all are kept", job({}, { total: 1015, failed: 1004 }), failures({ failed: 1004, kept: 1000 }), "Why the other 4 failed is not kept, so which of them belong to this group is not known: only all can be retried."],
+    ["some never ran", job({}, { total: 20 }), failures(), "decode ended before all its datums had run, so a new run would run more than this group: only all can be retried."],
+  ])("is refused where %s", (_, of, all, words) => expect(groupRetryOf(of, group(3), all)).toBe(words));
+  it.each([["it still runs", job({ state: "running" }), failures()], ["all failed in one way", job(), failures({ groups: [group(4)] })]])("is not offered where %s", (_, of, all) => expect(groupRetryOf(of, group(3), all)).toBeNull());
 });

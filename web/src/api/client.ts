@@ -115,3 +115,8 @@ export async function remove<P extends PathsWith<"delete">>(pattern: P, path: In
 export function fileAddress(project: string, repo: string, ref: string, path: string): string {
   return address("/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path}", { project, repo, ref, path: path.replace(/^\//, "") });
 }
+
+// Where the files that a datum read are, as a zip archive.
+export function inputsAddress(project: string, stage: string, run: string, datum: string): string {
+  return address("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}/inputs", { project, stage, run, datum });
+}

@@ -1,7 +1,8 @@
 // Facts about runs and jobs that several pages say in words.
-import type { Commit, Job, Pipeline, Run } from "../api/schema";
+import type { Commit, FailureGroup, Failures, Job, Pipeline, Run } from "../api/schema";
 import { name } from "./foreign";
 import { counted, number } from "./format";
+import { isOver } from "./states";
 
 // A repo in which a run's push was made, if a push set it off: the commit has the run's id, and no stage of the run wrote it.
 export function pushedRepo(run: Run): { project: string; repo: string; branch: string } | null {
@@ -156,4 +157,29 @@ export function retryOf(run: string, jobs: Job[]): Retry | null {
   if (!partly) return null;
   const pipeline = partly.project === "default" ? partly.pipeline : `${partly.project}/${partly.pipeline}`;
   return { text, rerun: false, stage: partly, command: `pipelinectl run pipeline ${pipeline} --stage ${partly.stage}`, what: `A new run of ${name(partly.stage)} and the stages after it, over what its inputs have now: the datums that failed are computed again, the others are reused.` };
+}
+
+export interface GroupRetry {
+  group: FailureGroup;
+  text: string; // "Retry these 3"
+  what: string; // what the new run does and what stays
+  command: string;
+}
+
+// How the datums of one group are tried again, or why they alone cannot be; nothing where the group is all that failed.
+export function groupRetryOf(job: Job, group: FailureGroup, failures: Failures): GroupRetry | string | null {
+  const { total, done, reused, failed, recovered = 0 } = job.datums;
+  if (!isOver(job.state) || failures.groups.length < 2) return null;
+  if (failures.kept < failed + (recovered ?? 0)) return `Why the other ${number(failed + (recovered ?? 0) - failures.kept)} failed is not kept, so which of them belong to this group is not known: only all can be retried.`;
+  if (done + reused + failed + (recovered ?? 0) < total) return `${name(job.stage)} ended before all its datums had run, so a new run would run more than this group: only all can be retried.`;
+  const rest = failures.kept - group.count;
+  const left = rest === 1 ? "The other datum that failed is not tried and stays as it is" : `The other ${number(rest)} that failed are not tried and stay as they are`;
+  const end = job.state === "failure" ? `: as long as one of them fails, ${name(job.stage)} fails, but what succeeds now is kept and not done again.` : ", left out of what it writes.";
+  const place = `${job.project === "default" ? "" : `${job.project}/`}${job.stage}@${job.run.slice(0, 8)}`;
+  return {
+    group,
+    text: group.count === 1 ? "Retry this one" : `Retry these ${number(group.count)}`,
+    what: `A new run tries ${group.count === 1 ? "this datum" : `these ${number(group.count)} datums`} of ${name(job.stage)} again, over what this job read. ${left}${end}`,
+    command: `pipelinectl retry job ${place} --group ${group.id.slice(0, 8)}`,
+  };
 }

@@ -9,11 +9,11 @@ import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { FileDiff, type Where } from "../parts/filediff";
 import { Icon } from "../parts/icons";
-import { Crumbs, ErrorNote, Head, Part, Skeleton } from "../parts/page";
-import { Rows, usePages } from "../parts/rows";
+import { Crumbs, ErrorNote, Head, Part } from "../parts/page";
+import { type Pages, Rows, usePages } from "../parts/rows";
 import { OtherRepos } from "../parts/runchanges";
 import { Id, Repo, To } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 const PAGE = 1000;
 const SIGNS: Record<string, { sign: string; word: string; tone: string }> = {
@@ -55,8 +55,15 @@ export function DiffPage({ project, repo, from, to, query }: Where & { query: UR
     return { changes, totals };
   });
   const pages = usePages<Change>(key, loaded.data?.changes, (after) => ask(after));
-  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`diff of ${name(repo)} between ${short(from)} and ${short(to)}`} /> : <Skeleton rows={8} />;
-  const { totals } = loaded.data;
+  return (
+    <Existing of={loaded} what={`diff of ${name(repo)} between ${short(from)} and ${short(to)}`}>
+      {({ totals }) => <Diff where={where} totals={totals} pages={pages} folder={folder} query={query} />}
+    </Existing>
+  );
+}
+
+function Diff({ where, totals, pages, folder, query }: { where: Where; totals: DiffTotals; pages: Pages<Change>; folder: string; query: URLSearchParams }) {
+  const { project, repo, from, to } = where;
   const counts: Counts = totals.counts;
   const wanted = query.get("file") ?? "";
   const chosen = pages.items.find((one) => one.path === wanted) ?? pages.items[0];

@@ -1,6 +1,6 @@
 // One stage of one run: what broke, whether it is one thing, and how to reproduce it; or what it did, when nothing failed.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { fileAddress, get, post } from "../api/client";
+import { useEffect, useState } from "preact/hooks";
+import { fileAddress, get, inputsAddress, post } from "../api/client";
 import type { Attempt, FailureGroup, Failures, Job } from "../api/schema";
 import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../core/failures";
 import { logLine, logText, middle, name } from "../core/foreign";
@@ -8,40 +8,53 @@ import { counted, duration, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
 import { pageKeys } from "../core/keys";
 import { useLoad } from "../core/load";
-import { inputsOf, retryOf } from "../core/runs";
+import { groupRetryOf, inputsOf, retryOf } from "../core/runs";
 import { may } from "../core/session";
 import { isWaiting, datumWords, isOver, jobState } from "../core/states";
 import { Act } from "../parts/act";
 import { DatumBar } from "../parts/bar";
 import { Curves } from "../parts/curves";
 import { Confirm } from "../parts/dialog";
+import { type DatumRow, DatumRows } from "../parts/datumrows";
 import { useAnnounced } from "../parts/frame";
-import { RetryDialog } from "../parts/retry";
+import { GroupRetryDialog, RetryDialog } from "../parts/retry";
 import { Icon, StateWord } from "../parts/icons";
-import { Content, Crumbs, Head, Part } from "../parts/page";
+import { Content, Crumbs, ErrorNote, Head, Part } from "../parts/page";
+import { usePages } from "../parts/rows";
 import { Command, Id, Repo, Took, To, When } from "../parts/words";
 import { Existing } from "./gone";
 
-const LISTED = 200; // attempts that ended well or were lost
-const FIRST = 12; // of them that are shown until more are asked for
-const PICKED = 200; // datums of a group that are listed
+const PAGE = 200; // datums, or attempts, that are asked for at once
 const SOONEST_MS = 1000; // between two loads of all of it: each datum that ends is an event
+
+// Which attempts are listed, by `state` in the address: the words of the daemon and those of people.
+const STATES = [["failed", "failed"], ["success", "done"], ["lost", "lost with their worker"], ["all", "all attempts"]] as const;
+type Shown = (typeof STATES)[number][0];
 
 interface Facts {
   job: Job;
   failures: Failures;
-  others: Attempt[];
 }
 
 async function load(project: string, stage: string, run: string, signal: AbortSignal): Promise<Facts> {
-  const path = { project, stage, run };
-  const job = await get("/api/v1/jobs/{project}/{stage}/{run}", { path, signal });
-  const list = (state: string, limit: number) => get("/api/v1/jobs/{project}/{stage}/{run}/datums", { path: { project, stage, run: job.run }, query: { state, limit }, signal }).then((page) => page.datums);
-  const [failures, done, lost] = await Promise.all([
-    get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path: { project, stage, run: job.run }, signal }),
-    job.datums.failed > 0 ? [] : list("success", LISTED), list("lost", LISTED),
-  ]);
-  return { job, failures, others: [...lost, ...done] };
+  const job = await get("/api/v1/jobs/{project}/{stage}/{run}", { path: { project, stage, run }, signal });
+  const failures = await get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path: { project, stage, run: job.run }, signal });
+  return { job, failures };
+}
+
+// What is listed: what the address says, else what failed, else what was done.
+function shownOf(failures: Failures, query: URLSearchParams): Shown {
+  const asked = STATES.map(([state]) => state).find((state) => state === query.get("state"));
+  return asked ?? (failures.groups.length > 0 ? "failed" : "success");
+}
+
+function StateTabs({ failures, shown }: { failures: Failures; shown: Shown }) {
+  return (
+    <span class="tabs" role="group" aria-label="Which datums">
+      {STATES.filter(([state]) => state !== "failed" || failures.groups.length > 0).map(([state, words]) => (
+        <a key={state} href={`${location.pathname}?state=${state}`} aria-current={state === shown ? "true" : undefined}>{words}</a>))}
+    </span>
+  );
 }
 
 function Ways({ failures, chosen }: { failures: Failures; chosen: FailureGroup }) {
@@ -65,8 +78,8 @@ function Ways({ failures, chosen }: { failures: Failures; chosen: FailureGroup }
   );
 }
 
-function pathHere(datum: string, group = ""): string {
-  return `${location.pathname}?${group ? `group=${group}&` : ""}datum=${datum}`;
+function pathHere(datum: string, group = "", state = ""): string {
+  return `${location.pathname}?${state ? `state=${state}&` : ""}${group ? `group=${group}&` : ""}datum=${datum}`;
 }
 
 function DatumInputs({ job, paths }: { job: Job; paths: string }) {
@@ -111,7 +124,7 @@ function Attempts({ attempts }: { attempts: Attempt[] }) {
             const usage = attempt.rusage as { max_rss_kb?: number } | null;
             return (
               <tr key={`${attempt.attempt} ${attempt.fence}`}>
-                <td>{attempt.attempt}</td>
+                <td>{attempt.attempt}{attempt.run && <> in run <Id of={attempt.run} place={{ page: "run", run: attempt.run }} /></>}</td>
                 <td><Icon of={attempt.state === "success" ? "done" : attempt.state === "lost" ? "not" : "failed"} class={`state ${attempt.state === "success" ? "done" : attempt.state === "lost" ? "not" : "failed"}`} /> {name(endOf(attempt))}</td>
                 <td>{name(attempt.pod ?? attempt.node ?? "–")}</td>
                 <td class="num">{ms?.compute !== undefined ? duration(ms.compute) : "–"}</td>
@@ -140,6 +153,7 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
       const ms = last.ms as { fetch?: number; compute?: number } | null;
       return (
         <div>
+          {last.run && <p class="muted pad">This run did not try the datum again: it failed in run <Id of={last.run} place={{ page: "job", project: job.project, stage: job.stage, run: last.run }} />.</p>}
           {matters && (
             <section aria-labelledby="h-line">
               <div class="bar-head"><h2 id="h-line">The line that matters</h2><span class="right"><span class="chip fail">{middle(endOf(last), 60)}</span></span></div>
@@ -152,7 +166,8 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
                   {group.run_before && <li>last in run <Id of={group.run_before} place={{ page: "run", run: group.run_before }} /></li>}</ul></div>)}
             <div><h3>This datum</h3>
               <dl class="kv">
-                <dt>Input</dt><dd><DatumInputs job={job} paths={last.paths ?? ""} /></dd>
+                <dt>Input</dt><dd><DatumInputs job={job} paths={last.paths ?? ""} />
+                  {inputsOf(job).length > 0 && <p class="after"><a class="btn small" download href={inputsAddress(job.project, job.stage, job.run, found.id)}><Icon of="down" />Download inputs</a></p>}</dd>
                 <dt>Id</dt><dd><span class="id" title={found.id}>{found.id.slice(0, 12)}</span></dd>
                 <dt>Time</dt><dd>fetched in {duration(ms?.fetch ?? 0)}, computed {duration(ms?.compute ?? 0)}</dd>
               </dl></div>
@@ -160,7 +175,7 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
           <section class="first" aria-labelledby="h-try"><div class="bar-head"><h2 id="h-try">Try it here</h2></div><Command text={tryLine} /></section>
           <section aria-labelledby="h-out">
             <div class="bar-head"><h2 id="h-out">What it printed</h2><span class="faint">{tail ? "last lines" : ""}, attempt {last.attempt}</span>
-              <span class="right"><To place={{ page: "log", project: job.project, stage: job.stage, run: job.run }} query={{ datum: found.id }}>whole log</To></span></div>
+              <span class="right"><To place={{ page: "log", project: job.project, stage: job.stage, run: last.run ?? job.run }} query={{ datum: found.id }}>whole log</To></span></div>
             {tail ? <LastLines tail={tail} failed={matters !== null} /> : <p class="panel empty">It printed nothing{last.state === "success" ? ", or its lines are in the whole log" : ""}.</p>}
           </section>
           <Attempts attempts={found.attempts} />
@@ -170,23 +185,18 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
   );
 }
 
-function DatumList({ title, list, chosen, group = "" }: { title: string; list: { id: string; text: string; bytes: number }[]; chosen: string; group?: string }) {
-  const [all, setAll] = useState(false);
-  const shown = all ? list : list.slice(0, FIRST);
-  const tree = useRef<HTMLUListElement>(null);
-  useEffect(() => {
-    if (all) tree.current?.querySelectorAll("a")[FIRST]?.focus(); // the button that had the focus is gone
-  }, [all]);
+// The button that tries the datums of the group again, or why there is none.
+function RetryGroup({ facts, group }: { facts: Facts; group: FailureGroup }) {
+  const [asked, ask] = useState(false);
+  const { job, failures } = facts;
+  const retry = may("writer", job.project, job.stage) ? groupRetryOf(job, group, failures) : null;
+  if (retry === null) return null;
+  if (typeof retry === "string") return <p class="small muted after">{retry}</p>;
   return (
-    <Part id="datums" title={title}>
-      <div class="panel"><ul ref={tree} class="tree">
-        {shown.map((one) => (
-          <li key={one.id}><a href={pathHere(one.id, group)} aria-current={one.id === chosen ? "true" : undefined}><Icon of="file" /><code>{middle(one.text, 30)}</code><span class="num">{size(one.bytes)}</span></a></li>
-        ))}
-      </ul>
-        {shown.length < list.length && <p class="pad"><button type="button" class="btn small" onClick={() => setAll(true)}>{number(list.length - shown.length)} more</button></p>}
-      </div>
-    </Part>
+    <p class="after">
+      <button type="button" class="btn" onClick={() => ask(true)}><Icon of="again" />{retry.text}</button>
+      {asked && <GroupRetryDialog retry={retry} job={job} close={() => ask(false)} />}
+    </p>
   );
 }
 
@@ -195,41 +205,60 @@ function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
   const wanted = query.get("datum") ?? "";
   const group = failures.groups.find((one) => one.id === query.get("group")) ?? failures.groups.find((one) => wanted && one.datum.startsWith(wanted)) ?? failures.groups[0]!;
   const path = { project: job.project, stage: job.stage, run: job.run };
-  const listed = useLoad(`failures ${job.stage} ${job.run} ${group.id} ${failures.failed}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path, query: { group: group.id, limit: PICKED }, signal }));
-  const datums = listed.data?.datums ?? [];
-  const datum = datums.find((one) => wanted && one.id.startsWith(wanted))?.id ?? (wanted || group.datum);
+  const key = `failures ${job.stage} ${job.run} ${group.id} ${failures.failed}`;
+  const ask = (after: string | undefined, signal?: AbortSignal) => get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path, query: { group: group.id, limit: PAGE, ...(after ? { after } : {}) }, signal })
+    .then((page) => ({ items: (page.datums ?? []).map((one): DatumRow => ({ key: one.id, id: one.id, text: pathOfDatum(one.paths).split("/").pop() || one.paths, bytes: one.bytes ?? 0 })), next: page.next ?? undefined }));
+  const first = useLoad(key, (signal) => ask(undefined, signal));
+  const pages = usePages(key, first.data, (after) => ask(after));
+  const datum = pages.items.find((one) => wanted && one.id.startsWith(wanted))?.id ?? (wanted || group.datum);
   const step = (by: number) => {
-    const next = datums[datums.findIndex((one) => one.id === datum) + by];
-    if (next) setQuery({ group: group.id, datum: next.id });
+    const at = pages.items.findIndex((one) => one.id === datum) + by;
+    if (at >= pages.items.length - 1) pages.more?.();
+    if (pages.items[at]) setQuery({ group: group.id, datum: pages.items[at].id });
   };
   useEffect(() => pageKeys({ n: () => step(1), p: () => step(-1) }));
   return (
     <div class="failing">
       <div>
         <Ways failures={failures} chosen={group} />
-        <DatumList title={counted(group.count, "datum")} chosen={datum} group={group.id} list={datums.map((one) => ({ id: one.id, text: pathOfDatum(one.paths).split("/").pop() || one.paths, bytes: one.bytes ?? 0 }))} />
+        <RetryGroup key={group.id} facts={facts} group={group} />
+        <DatumRows key={key} title={counted(group.count, "datum")} tabs={<StateTabs failures={failures} shown="failed" />} pages={pages} total={group.count} chosen={datum} to={(id) => pathHere(id, group.id)} />
+        {(first.error ?? pages.error) && <ErrorNote error={(first.error ?? pages.error)!} retry={pages.more ?? first.reload} />}
       </div>
       <OneDatum key={datum} job={job} id={datum} group={group} jobs={failures.jobs_examined} />
     </div>
   );
 }
 
-function Whole({ facts, wanted }: { facts: Facts; wanted: string }) {
-  const { job, others } = facts;
-  const list = [...new Map(others.map((attempt) => [attempt.id, attempt])).values()];
-  const chosen = list.find((one) => wanted && one.id.startsWith(wanted)) ?? list[0];
+// The kept attempts in one state, or all.
+function Whole({ facts, query, shown }: { facts: Facts; query: URLSearchParams; shown: Shown }) {
+  const { job, failures } = facts;
+  const wanted = query.get("datum") ?? "";
   const over = isOver(job.state);
+  const path = { project: job.project, stage: job.stage, run: job.run };
+  const key = `datums ${job.project}/${job.stage} ${job.run} ${shown}`;
+  const ask = (after: string | undefined, signal?: AbortSignal) => get("/api/v1/jobs/{project}/{stage}/{run}/datums", { path, query: { limit: PAGE, ...(shown === "all" ? {} : { state: shown }), ...(after ? { after } : {}) }, signal })
+    .then((page) => ({ items: page.datums.map(rowOf), next: page.next ?? undefined }));
+  const first = useLoad(key, (signal) => ask(undefined, signal), (event) => !over && event.type === "progress" && event.data["stage"] === job.stage && event.data["run"] === job.run, SOONEST_MS);
+  const pages = usePages(key, first.data, (after) => ask(after));
+  const chosen = pages.items.find((one) => wanted && one.id.startsWith(wanted))?.id ?? (wanted || pages.items[0]?.id || "");
+  const tabs = <StateTabs failures={failures} shown={shown} />;
   return (
     <>
       <Curves project={job.project} stage={job.stage} run={job.run} live={!over} />
       <div class="panel pad after"><DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} /><p class="small muted after">{datumWords(job.datums, over)}</p></div>
-      {chosen && (
-        <section class="failing">
-          <DatumList title="Datums that ran" chosen={chosen.id} list={list.map((one) => ({ id: one.id, text: one.paths ?? one.id, bytes: Number((one.bytes as { in?: number } | null)?.in ?? 0) }))} />
-          <OneDatum key={chosen.id} job={job} id={chosen.id} />
-        </section>)}
+      {(first.error ?? pages.error) && <ErrorNote error={(first.error ?? pages.error)!} retry={pages.more ?? first.reload} />}
+      <section class="failing" aria-label="Datums that ran">
+        <DatumRows key={key} title="Datums that ran" tabs={tabs} pages={pages} loading={first.loading} chosen={chosen} to={(id) => pathHere(id, "", shown)} />
+        {chosen && <OneDatum key={chosen} job={job} id={chosen} />}
+      </section>
     </>
   );
+}
+
+function rowOf(attempt: Attempt): DatumRow {
+  const states = { failed: "failed", lost: "lost with its worker" } as Record<string, string>;
+  return { key: `${attempt.id} ${attempt.attempt} ${attempt.fence}`, id: attempt.id, text: attempt.paths ?? attempt.id, bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), state: states[attempt.state] };
 }
 
 function Actions({ job }: { job: Job }) {
@@ -253,11 +282,10 @@ function Actions({ job }: { job: Job }) {
   );
 }
 
-function Shown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
+function JobShown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
   const { job, failures } = facts;
-  const wanted = query.get("datum") ?? "";
+  const shown = shownOf(failures, query);
   useAnnounced(isOver(job.state) ? headlineOf(job) : job.datums.failed > 0 ? `Datums of ${name(job.stage)} failed.` : "");
-  const others = facts.others.some((one) => wanted && one.id.startsWith(wanted));
   return (
     <>
       <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <span>{name(job.pipeline)}</span>, <Id of={job.run} place={{ page: "run", run: job.run }} />, <span>{name(job.stage)}</span>]}</Crumbs>
@@ -269,7 +297,7 @@ function Shown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
           <>writes <Repo project={job.project} repo={job.stage} branch={job.output || undefined} /></>,
           job.warnings[0] ? name(job.warnings[0]) : null,
         ]} />
-      {failures.groups.length > 0 && !others ? <Failed facts={facts} query={query} /> : <Whole facts={facts} wanted={wanted} />}
+      {failures.groups.length > 0 && shown === "failed" ? <Failed facts={facts} query={query} /> : <Whole facts={facts} query={query} shown={shown} />}
     </>
   );
 }
@@ -277,5 +305,5 @@ function Shown({ facts, query }: { facts: Facts; query: URLSearchParams }) {
 export function JobPage({ project, stage, run, query }: { project: string; stage: string; run: string; query: URLSearchParams }) {
   const loaded = useLoad(`job ${project}/${stage}/${run}`, (signal) => load(project, stage, run, signal),
     (event) => (event.type === "job" || event.type === "progress") && event.data["stage"] === stage && String(event.data["run"]).startsWith(run), SOONEST_MS);
-  return <Existing of={loaded} what={`job of ${name(stage)} in run ${name(run)}`}>{(facts) => <Shown facts={facts} query={query} />}</Existing>;
+  return <Existing of={loaded} what={`job of ${name(stage)} in run ${name(run)}`}>{(facts) => <JobShown facts={facts} query={query} />}</Existing>;
 }

@@ -1,14 +1,14 @@
 // What two runs changed in every repo.
 import { get } from "../api/client";
-import type { RepoChanges } from "../api/schema";
+import type { RepoChanges, RunChanges } from "../api/schema";
 import { runsSentence } from "../core/diffwords";
 import { short } from "../core/format";
 import { useLoad } from "../core/load";
-import { Crumbs, ErrorNote, Head, Skeleton } from "../parts/page";
-import { usePages } from "../parts/rows";
+import { Crumbs, ErrorNote, Head } from "../parts/page";
+import { type Pages, usePages } from "../parts/rows";
 import { RepoChangeRows } from "../parts/runchanges";
 import { Id, To } from "../parts/words";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 const PAGE = 100;
 
@@ -18,13 +18,16 @@ export function RunDiffPage({ from, to }: { from: string; to: string }) {
   const loaded = useLoad(key, (signal) => ask(undefined, signal));
   const first = loaded.data && { items: loaded.data.repos, next: loaded.data.next ?? undefined };
   const pages = usePages<RepoChanges>(key, first, (after) => ask(after).then((page) => ({ items: page.repos, next: page.next ?? undefined })));
-  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={`pair of runs ${short(from)} and ${short(to)}`} /> : <Skeleton rows={8} />;
+  return <Existing of={loaded} what={`pair of runs ${short(from)} and ${short(to)}`}>{(changes) => <RunDiff changes={changes} pages={pages} />}</Existing>;
+}
+
+function RunDiff({ changes, pages }: { changes: RunChanges; pages: Pages<RepoChanges> }) {
   const pushed = pages.items.filter((one) => one.kind === "input").map((one) => one.repo);
   return (
     <>
-      <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <><Id of={loaded.data.from} /> to <Id of={loaded.data.to} /></>]}</Crumbs>
-      <Head title={runsSentence(pages.items.length, Boolean(pages.more), loaded.data.same, pushed)}
-        lead={[<>run <Id of={loaded.data.from} place={{ page: "run", run: loaded.data.from }} /></>, <>run <Id of={loaded.data.to} place={{ page: "run", run: loaded.data.to }} /></>]} />
+      <Crumbs>{[<To place={{ page: "runs" }}>Runs</To>, <><Id of={changes.from} /> to <Id of={changes.to} /></>]}</Crumbs>
+      <Head title={runsSentence(pages.items.length, Boolean(pages.more), changes.same, pushed)}
+        lead={[<>run <Id of={changes.from} place={{ page: "run", run: changes.from }} /></>, <>run <Id of={changes.to} place={{ page: "run", run: changes.to }} /></>]} />
       {pages.error && <ErrorNote error={pages.error} retry={pages.more} />}
       <div class="panel">{pages.items.length === 0 ? <p class="empty">Every repo has the same files.</p> : <RepoChangeRows repos={pages.items} more={pages.more} />}</div>
     </>

@@ -5,7 +5,7 @@ import type { Provenance, ProvenanceNode, WhyNode } from "../api/schema";
 import { download } from "../core/download";
 import { middle, name } from "../core/foreign";
 import { counted, size } from "../core/format";
-import { useLoad } from "../core/load";
+import { type Loaded, useLoad } from "../core/load";
 import { href, type Place } from "../core/places";
 import { factsOf, sentence } from "../core/provenance";
 import { type Fold, type Graph, headline, withPage } from "../core/provgraph";
@@ -16,7 +16,7 @@ import { Rows } from "../parts/rows";
 import { WhyTree } from "../parts/whytree";
 import { Age, CopyButton, Id, Repo, To } from "../parts/words";
 import { now } from "../core/now";
-import { Gone } from "./gone";
+import { Existing } from "./gone";
 
 const DIRS = [["up", "Made from"], ["all", "Both"], ["down", "Made from it"]] as const;
 type Dir = (typeof DIRS)[number][0];
@@ -114,10 +114,16 @@ export function WhyPage({ project, repo, ref_, path, query }: { project: string;
   const asked = { project, repo, ref: ref_, path };
   const loaded = useLoad(`provenance ${dir} ${project}/${repo}@${ref_}:${path}`, (signal) => get("/api/v1/provenance/{project}/{repo}/{ref}/{path}", { path: asked, query: { dir }, signal }));
   const why = useLoad(`why ${dir} ${project}/${repo}@${ref_}:${path}`, async (signal) => (dir === "down" || !path ? null : get("/api/v1/why/{project}/{repo}/{ref}/{path}", { path: asked, signal })));
-  const what = path ? name(path.split("/").pop() ?? "") : `${name(repo)}@${name(ref_.slice(0, 8))}`;
   if (loaded.data && why.loading) return <Skeleton rows={8} />; // the headline is made from both
-  if (!loaded.data) return loaded.error ? <Gone error={loaded.error} retry={loaded.reload} what={path ? `file ${name(repo)}:/${name(path)}` : `commit ${name(ref_)} in ${name(repo)}`} /> : <Skeleton rows={8} />;
-  const answer = loaded.data;
+  return (
+    <Existing of={loaded} what={path ? `file ${name(repo)}:/${name(path)}` : `commit ${name(ref_)} in ${name(repo)}`}>
+      {(answer) => <Why answer={answer} why={why} project={project} repo={repo} ref_={ref_} path={path} dir={dir} />}
+    </Existing>
+  );
+}
+
+function Why({ answer, why, project, repo, ref_, path, dir }: { answer: Provenance; why: Loaded<WhyNode | null>; project: string; repo: string; ref_: string; path: string; dir: Dir }) {
+  const what = path ? name(path.split("/").pop() ?? "") : `${name(repo)}@${name(ref_.slice(0, 8))}`;
   const facts = why.data ? factsOf(why.data) : null;
   const place: Place = { page: "why", project, repo, ref: answer.commit, path };
   const link = location.origin + href(place, { dir: dir === "up" ? undefined : dir });
