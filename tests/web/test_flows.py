@@ -46,7 +46,7 @@ def test_a_failure_is_read_and_tried_here(page, world):
     Clicks(page)("a:has-text('decode failed on')")
     wait_headline(page, "4 of 15 datums failed in decode; the other 11 were kept.")
     page.do("wait", at=".that")
-    page.do("waitfor", js="document.querySelectorAll('.tree a').length > 1")  # n goes to the next of them
+    page.do("waitfor", js="document.querySelectorAll('section[aria-labelledby=h-datums] tbody a').length > 1")  # n goes to the next of them
     text = page.js("document.querySelector('main').innerText")
     assert "2 ways it failed" in text and "ValueError: cannot identify image file" in text and "all below photos:/lisbon/" in text
     assert "pipelinectl try decode --at" in text and "Traceback (most recent call last):" in text

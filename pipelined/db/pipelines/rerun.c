@@ -241,15 +241,16 @@ static int check_job(struct pl_conn *c, const struct pl_retry_args *a, struct pl
     const struct pl_rerun_args as_rerun = {.of = a->of, .alone = true};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *inputs = NULL;
-    int r = check_over(c, a->of, err);
+    int r = check_branch(c, a->of, err);
 
-    r = r < 0 ? r : check_branch(c, a->of, err);
     r = r < 0 ? r
-              : pl_sql_query(c, err, &rows, "SELECT version, inputs FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
-                             a->of, a->project, a->stage);
+              : pl_sql_query(c, err, &rows, "SELECT version, inputs, final FROM job WHERE run = ? AND project = ? AND stage = ?",
+                             "sss", a->of, a->project, a->stage);
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "run %.8s has no job of stage %s", a->of, a->stage);
+    if (!pl_col_int(&rows, 2))
+        return pl_err_set(err, PL_EINUSE, "job %s of run %.8s has not ended", a->stage, a->of);
     inputs = pl_col_json(&rows, 1);
     if (!inputs)
         return pl_err_nomem(err);

@@ -40,7 +40,7 @@ struct pl_retry_args {
 };
 #define PL_RETRY_UNTRIED_MAX 1000u
 
-/* Creates the run. arg: struct pl_retry_args. PL_ENOTFOUND: the run has no such job; PL_EINUSE: the run has not ended;
+/* Creates the run. arg: struct pl_retry_args. PL_ENOTFOUND: the run has no such job; PL_EINUSE: the job has not ended;
  * PL_ECONFLICT: an input or the stage has changed since, so that other datums would run too; PL_ELIMIT. */
 PL_MUST_CHECK
 int pl_tx_retry(struct pl_tx *tx, void *arg, struct pl_err *err);

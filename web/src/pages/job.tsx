@@ -194,7 +194,7 @@ function RetryGroup({ facts, group }: { facts: Facts; group: FailureGroup }) {
   if (typeof retry === "string") return <p class="small muted after">{retry}</p>;
   return (
     <p class="after">
-      <button type="button" class="btn" onClick={() => ask(true)}><Icon of="again" />{retry.text}</button>
+      <Act onClick={() => ask(true)}><Icon of="again" />{retry.text}</Act>
       {asked && <GroupRetryDialog retry={retry} job={job} close={() => ask(false)} />}
     </p>
   );
@@ -248,7 +248,7 @@ function Whole({ facts, query, shown }: { facts: Facts; query: URLSearchParams; 
       <Curves project={job.project} stage={job.stage} run={job.run} live={!over} />
       <div class="panel pad after"><DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} /><p class="small muted after">{datumWords(job.datums, over)}</p></div>
       {(first.error ?? pages.error) && <ErrorNote error={(first.error ?? pages.error)!} retry={pages.more ?? first.reload} />}
-      <section class="failing" aria-label="Datums that ran">
+      <section class="failing">
         <DatumRows key={key} title="Datums that ran" tabs={tabs} pages={pages} loading={first.loading} chosen={chosen} to={(id) => pathHere(id, "", shown)} />
         {chosen && <OneDatum key={chosen} job={job} id={chosen} />}
       </section>
