@@ -127,7 +127,7 @@ def test_a_job_whose_other_datums_would_run_too_is_refused(make_daemon, tmp_path
     s.d.post(f"/runs/{run}/stop")
     refused(s.p.wait(run)["id"], group, 409, "ended before ", " of its 9 datums had run")
 
-    changed = s.p.run("in", {"a": "3", "b": "bad", "g": "later"}, state="failure")
+    changed = s.p.run("in", {"a": "3"}, deletes=["1", "2"], state="failure")
     s.p.wait(s.p.stages({**s.stage, "run": ["sh", "-ec", "exit 9"]}, update=True)["run"])
     refused(changed["id"], group, 409, "stage s was changed since run")
 

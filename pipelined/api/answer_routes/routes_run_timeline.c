@@ -165,10 +165,10 @@ static int read_attempts(struct pl_conn *c, struct timeline *t, struct stage *s,
     const size_t room = ATTEMPTS_MAX - t->attempts;
     int r = pl_sql_query(
         c, err, &rows,
-        "SELECT " DETAIL("worker") ", " DETAIL("started_us") ", " DETAIL("ms.held") ", " DETAIL(
-            "ms.wait") ", " DETAIL("ms.fetch") ", " DETAIL("ms.compute") ", " DETAIL("ms.upload") " FROM attempt WHERE job = ? "
-                                                                                                  "AND " DETAIL("run") " IS NULL "
-                                                                                                                       "LIMIT ?",
+        "SELECT " DETAIL("worker") ", " DETAIL("started_us") ", " DETAIL("ms.held") ", " DETAIL("ms.wait") ", " DETAIL(
+            "ms.fetch") ", " DETAIL("ms.compute") ", " DETAIL("ms.upload") " FROM attempt WHERE job = ? "
+                                                                           "AND " DETAIL("run") " IS NULL "
+                                                                                                "LIMIT ?",
         "ii", s->job, (int64_t)room);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {

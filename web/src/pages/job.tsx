@@ -57,7 +57,8 @@ function StateTabs({ failures, shown }: { failures: Failures; shown: Shown }) {
   );
 }
 
-function Ways({ failures, chosen }: { failures: Failures; chosen: FailureGroup }) {
+function Ways({ facts, chosen }: { facts: Facts; chosen: FailureGroup }) {
+  const { failures } = facts;
   const { groups } = failures;
   return (
     <Part id="ways" title={groups.length === 1 ? "One way it failed" : `${number(groups.length)} ways it failed`}>
@@ -74,6 +75,7 @@ function Ways({ failures, chosen }: { failures: Failures; chosen: FailureGroup }
         ))}
       </ul>
       {failures.kept < failures.failed && <p class="small faint after">of the {number(failures.kept)} whose attempts are kept</p>}
+      <RetryGroup key={chosen.id} facts={facts} group={chosen} />
     </Part>
   );
 }
@@ -153,7 +155,7 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
       const ms = last.ms as { fetch?: number; compute?: number } | null;
       return (
         <div>
-          {last.run && <p class="muted pad">This run did not try the datum again: it failed in run <Id of={last.run} place={{ page: "job", project: job.project, stage: job.stage, run: last.run }} />.</p>}
+          {last.run && <p class="muted">This run did not try the datum again: it failed in run <Id of={last.run} place={{ page: "job", project: job.project, stage: job.stage, run: last.run }} />.</p>}
           {matters && (
             <section aria-labelledby="h-line">
               <div class="bar-head"><h2 id="h-line">The line that matters</h2><span class="right"><span class="chip fail">{middle(endOf(last), 60)}</span></span></div>
@@ -174,7 +176,7 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
           </div>
           <section class="first" aria-labelledby="h-try"><div class="bar-head"><h2 id="h-try">Try it here</h2></div><Command text={tryLine} /></section>
           <section aria-labelledby="h-out">
-            <div class="bar-head"><h2 id="h-out">What it printed</h2><span class="faint">{tail ? "last lines" : ""}, attempt {last.attempt}</span>
+            <div class="bar-head"><h2 id="h-out">What it printed</h2><span class="faint">{tail ? "last lines, " : ""}attempt {last.attempt}</span>
               <span class="right"><To place={{ page: "log", project: job.project, stage: job.stage, run: last.run ?? job.run }} query={{ datum: found.id }}>whole log</To></span></div>
             {tail ? <LastLines tail={tail} failed={matters !== null} /> : <p class="panel empty">It printed nothing{last.state === "success" ? ", or its lines are in the whole log" : ""}.</p>}
           </section>
@@ -220,8 +222,7 @@ function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
   return (
     <div class="failing">
       <div>
-        <Ways failures={failures} chosen={group} />
-        <RetryGroup key={group.id} facts={facts} group={group} />
+        <Ways facts={facts} chosen={group} />
         <DatumRows key={key} title={counted(group.count, "datum")} tabs={<StateTabs failures={failures} shown="failed" />} pages={pages} total={group.count} chosen={datum} to={(id) => pathHere(id, group.id)} />
         {(first.error ?? pages.error) && <ErrorNote error={(first.error ?? pages.error)!} retry={pages.more ?? first.reload} />}
       </div>

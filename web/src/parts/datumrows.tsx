@@ -43,7 +43,7 @@ export function DatumRows({ title, tabs, pages, total, chosen, to, loading = fal
                 <td><Icon of="file" /> <a class="main quiet" data-row href={to(one.id)} aria-current={one.id === chosen ? "true" : undefined}><code>{middle(one.text, 30)}</code></a>{one.state && <span class="small muted"> {one.state}</span>}</td>
                 <td class="num">{size(one.bytes)}</td>
               </tr>)} />)}
-        {!all && left > 0 && <p class="pad"><button type="button" class="btn small" onClick={() => setAll(true)}>{number(left)}{total === undefined && pages.more ? " or more" : ""} more</button></p>}
+        {!all && left > 0 && <p class="pad"><button type="button" class="btn small" onClick={() => setAll(true)}>{total === undefined && pages.more ? "at least " : ""}{number(left)} more</button></p>}
       </div>
     </Part>
   );
