@@ -3,6 +3,7 @@ import urllib.parse
 
 import pytest
 import seed
+from conftest import kit
 
 
 def wait_headline(page, part):
@@ -139,6 +140,21 @@ def test_a_session_that_ends_keeps_the_page(chromium, world):
     chromium.js("document.querySelector('nav a[href$=\"/runs\"]').click()")
     wait_headline(chromium, "run")
     assert chromium.path == "/runs"
+
+
+def test_two_daemons_on_one_host_keep_their_logins(chromium, world, tmp_path):
+    other = kit.Daemon(tmp_path, "--sandbox", "none").start(env={"PATH": "/usr/bin:/bin"})
+    try:
+        chromium.open(world.daemon)
+        link = urllib.parse.urlsplit(other.http("POST", "/api/v1/login-links")["url"]).query
+        chromium.do("goto", url=f"{other.url.rstrip('/')}/login?{link}")
+        chromium.do("wait", at="nav >> text=Runs")
+        chromium.go("/runs")  # of the first
+        assert chromium.js("document.querySelector('header nav') !== null") and "Sign in" not in chromium.headline
+        chromium.do("goto", url=f"{other.url.rstrip('/')}/runs")
+        chromium.do("wait", at="nav >> text=Runs")
+    finally:
+        assert other.stop() == 0
 
 
 # ---- keys
