@@ -1,4 +1,4 @@
-/* job_json: converts database rows of runs, jobs and attempts to the JSON of the API. */
+/* job_json: converts database rows of runs, jobs, attempts and origins of versions to the JSON of the API. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"
@@ -81,3 +81,15 @@ int pl_job_input_files(const json_t *leaf, struct pl_glob_set **ret, struct pl_e
 /* Computes a datum's id, as attempts store it, from its enumeration key (plan.h) and its job's `inputs`. If the key is a
  * hash, the id does not belong to any datum. */
 void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struct pl_hash *ret);
+
+/* ---- versions of a pipeline ---- */
+
+#define PL_VERSION_MAX INT64_MAX
+
+/* Returns the git commit of an origin that a version recorded (docs/format.md, record `pipeline`), without what else is
+ * recorded there; {} if it does not come from git. New reference; NULL: out of memory. */
+json_t *pl_api_origin_json(const json_t *origin);
+/* Sets and returns PL_ENOTFOUND for a pipeline that does not exist, or has no such version; `version` 0 = none was
+ * named. Returns errors of the database as they are. */
+PL_MUST_CHECK
+int pl_api_no_version(struct pl_conn *c, const char *project, const char *pipeline, int64_t version, struct pl_err *err);

@@ -2,7 +2,6 @@
  * anything is stored. */
 #include "pipelined/api/run_routes/job_json.h"
 
-#include "pipelined/api/run_routes/routes_versions.h"
 #include "pipelined/db/pipelines/manual_run.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/db/pipelines/pipeline_state.h"

@@ -1,43 +1,12 @@
 /* Versions of a pipeline: the list of them, and what differs between two. */
-#include "pipelined/api/run_routes/routes_versions.h"
+#include "pipelined/api/run_routes/job_json.h"
 
-#include "pipelined/api/server/api_context.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/plan/version_diff.h"
 
 #include <stdio.h>
 
 #define VERSIONS_PAGE_MAX 100u /* versions of one page: of each, the stages are compared with those of the one before */
-
-json_t *pl_api_origin_json(const json_t *origin)
-{
-    _cleanup_(json_decrefp) json_t *out = json_object();
-    const json_t *value;
-    const char *key;
-
-    if (!json_object_get(origin, "source"))
-        return TAKE_PTR(out);
-    json_object_foreach((json_t *)(uintptr_t)origin, key, value)
-    {
-        if (!pl_streq(key, "defaults") && json_object_set(out, key, (json_t *)(uintptr_t)value) < 0)
-            return NULL;
-    }
-    return TAKE_PTR(out);
-}
-
-int pl_api_no_version(struct pl_conn *c, const char *project, const char *pipeline, int64_t version, struct pl_err *err)
-{
-    int64_t newest = 0;
-    int r = pl_sql_int(c, err, &newest, "SELECT version FROM pipeline WHERE project = ? AND name = ?", "ss", project, pipeline);
-
-    if (r == PL_ENOTFOUND || (r == 0 && version == 0))
-        return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", pipeline, project);
-    if (r < 0)
-        return r;
-    r = pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" has no version %lld: its newest is %lld", pipeline, (long long)version,
-                   (long long)newest);
-    return pl_err_hint(err, r, "pipelinectl list version %s", pipeline);
-}
 
 /* ---- one version ---- */
 

@@ -2,7 +2,6 @@
  * on back to what was pushed. */
 #include "pipelined/api/run_routes/job_images.h"
 #include "pipelined/api/run_routes/job_json.h"
-#include "pipelined/api/run_routes/routes_versions.h"
 
 #include "pipelined/plan/datum_table.h"
 #include "pipelined/plan/enum_key.h"

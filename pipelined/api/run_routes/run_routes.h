@@ -7,7 +7,7 @@
  * Threads: Storage pool; live figures are requested from the engine.
  *
  * Headers for other rooms:
- *   job_json          runs, jobs and attempts as JSON; inputs of a stage's spec
+ *   job_json          runs, jobs, attempts and origins of versions as JSON; inputs of a stage's spec
  *
  * Inside:
  *   job_images           image digests of a job's attempts
