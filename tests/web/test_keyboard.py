@@ -72,7 +72,7 @@ def test_from_the_start_to_a_failed_datum_its_log_and_its_command(page, world):
     keys.enter(f"/runs/{run}")
     keys.tab_to("decode").enter(f"/jobs/default/decode/{run}")
     page.do("wait", at=".cmd")
-    page.do("waitfor", js="document.querySelectorAll('.tree a').length > 1")  # n goes to the next of them
+    page.do("waitfor", js="document.querySelectorAll('section[aria-labelledby=h-datums] tbody a').length > 1")  # n goes to the next of them
     before = page.js("document.querySelector('.cmd').textContent")
     keys.press("n")
     page.do("waitfor", js=f"document.querySelector('.cmd') && document.querySelector('.cmd').textContent !== {json.dumps(before)}")
