@@ -32,7 +32,6 @@ static const struct request requests[] = {
     {"GET", "/api/v1/repos/default/data/refs/master/list?find=a", NULL, false},
     {"GET", "/api/v1/runs", NULL, true}, /* what each push changed is counted for 40 ms */
     {"GET", "/api/v1/lineage", NULL, false},
-    {"GET", "/api/v1/repos/default/data/refs/master/archive?format=zip", NULL, false},
     {"GET", "/api/v1/jobs/default/s/00000000/datums/00/inputs", NULL, false},
     {"POST", "/api/v1/jobs/default/s/00000000/retry", "{\"group\": \"00\"}", false},
     {"GET", "/api/v1/provenance/default/data/master/a?dir=all", NULL, false},
