@@ -4,6 +4,7 @@
 #include "pipelined/api/server/api_context.h"
 
 #define TABLES(X)                                                                                                                \
+    X(datum_inputs)                                                                                                              \
     X(failures)                                                                                                                  \
     X(find) X(gpus) X(job_cause) X(log_view) X(metric_jobs) X(metric_stages) X(needs) X(queue) X(run_timeline) X(run_view)
 

@@ -3,13 +3,14 @@
  *
  * In:      Requests.
  * Out:     JSON, with sentences that a page or a command prints as they are.
- * Uses:    api/{data_routes, run_routes, server, transfer}, db/{pipelines, retention, stage_log, writer}, failure, gpus, metrics, plan, text,
- *          storage/{base, store, tree}
+ * Uses:    api/{data_routes, run_routes, server, transfer}, db/{pipelines, retention, stage_log, writer}, failure, gpus, metrics, plan, spec, text,
+ *          storage/{base, pack, store, tree}
  * Threads: Storage pool; no database reader is held while trees are read.
  *
  * Inside:
  *   job_changes           counts the files that differ between two jobs of a stage
  *   metric_lines          reads the stored lines of metrics.jsonl
+ *   routes_datum_inputs   the files of a datum as an archive
  *   routes_failures       failed datums of a job in groups, and the retry of one group
  *   routes_find           finds things by a part of their name or id
  *   routes_gpus           what the GPUs did in the last 24 hours

@@ -10,7 +10,7 @@
     X(defaults)                                                                                                                  \
     X(secrets)                                                                                                                   \
     X(sources)                                                                                                                   \
-    X(hooks) X(notify) X(runs) X(datum_inputs) X(logs) X(why) X(graph) X(gc) X(status) X(metrics) X(access) X(fsck) X(keep)
+    X(hooks) X(notify) X(runs) X(logs) X(why) X(graph) X(gc) X(status) X(metrics) X(access) X(fsck) X(keep)
 
 TABLES(PL_API_TABLE_DECLARE)
 static const struct pl_api_table *const tables[] = {TABLES(PL_API_TABLE_ADDRESS)};

@@ -3,7 +3,7 @@
  * In:      Requests.
  * Out:     JSON and streams.
  * Uses:    api/{access, data_routes, graph_view, server, transfer}, db/{pipelines, retention, tx, writer}, failure, gpus, metrics, notify, plan,
- *          source, spec, text, storage/{base, pack, store, system, tree}
+ *          source, spec, text, storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *
  * Headers for other rooms:
@@ -13,7 +13,6 @@
  *   job_images           image digests of a job's attempts
  *   routes_check         mistakes of a spec, and the datums that it would give
  *   routes_access        users, tokens, S3 keys, login sessions, audit
- *   routes_datum_inputs  the files of a datum as an archive
  *   routes_defaults      cluster and project defaults
  *   routes_fsck          checks of the store
  *   routes_gc            garbage collection
