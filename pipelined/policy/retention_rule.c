@@ -11,7 +11,8 @@ static void better(struct pl_retention_commit *c, enum pl_retention_reason why)
         c->why = (uint8_t)why;
 }
 
-/* Returns what the repo's rule decides for a commit `steps` commits behind a branch's head. */
+/* Returns what the repo's rule decides for a commit `steps` commits behind a branch's head; PL_RETENTION_NONE = no branch
+ * reaches it, and the rule's number of commits, which counts those of branches, does not keep it. */
 static enum pl_retention_reason by_rule(const struct pl_retention_input *w, const struct pl_retention_commit *c, uint32_t steps)
 {
     const struct pl_retention_rule *rule = &w->rules[c->repo];
@@ -22,7 +23,7 @@ static enum pl_retention_reason by_rule(const struct pl_retention_input *w, cons
         return PL_RETENTION_ALL;
     if (steps < rule->commits || (rule->days && pl_retention_rule_until(c->created_us, rule->days) > w->now_us))
         return PL_RETENTION_RULE;
-    return PL_RETENTION_OLD;
+    return steps == PL_RETENTION_NONE ? PL_RETENTION_LOST : PL_RETENTION_OLD;
 }
 
 /* Walks one branch from its head back and applies the rule to each commit. Stops at a commit that an earlier
@@ -78,6 +79,9 @@ void pl_retention_decide(struct pl_retention_input *world)
         world->commits[i].steps = PL_RETENTION_NONE;
     for (size_t i = 0; i < world->n_heads; i++)
         walk(world, world->heads[i]);
+    for (size_t i = 0; i < world->n_commits; i++)
+        if (world->commits[i].steps == PL_RETENTION_NONE)
+            better(&world->commits[i], by_rule(world, &world->commits[i], PL_RETENTION_NONE));
     keep_sources(world);
 }
 

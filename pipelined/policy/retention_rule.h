@@ -1,8 +1,9 @@
 /* retention_rule: decides which commits a repo keeps. A rule gives a number of commits or a number of days. Commits that
  * are still needed are kept whatever the rule says. The decision is pure.
  *
- * A commit is a candidate if the rule keeps it on none of its branches, or if no branch of its repo reaches it. A
- * candidate is dropped if all of these hold:
+ * A commit is a candidate if the rule keeps it on none of its branches. A commit that no branch reaches any more, because
+ * its branch was deleted, is a candidate only under a rule: it is none of the newest commits of a branch, so `commits` does
+ * not keep it, and `days` does. A candidate is dropped if all of these hold:
  *
  *   it is not the head of a branch (a tag is a branch too),
  *   no kept commit was made from it (provenance, across all repos),
@@ -35,7 +36,7 @@ struct pl_retention_rule {
 };
 
 enum pl_retention_reason {
-    PL_RETENTION_LOST, /* dropped: unreachable from every branch */
+    PL_RETENTION_LOST, /* dropped: unreachable from every branch, and the rule does not keep it */
     PL_RETENTION_OLD,  /* dropped: the rule keeps only newer commits of its branches */
     /* kept: */
     PL_RETENTION_ALL,    /* the repo's rule limits neither commits nor days */

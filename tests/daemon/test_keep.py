@@ -75,7 +75,12 @@ def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     assert "deleted by a user" in missing(lambda: d.get(f"/repos/default/in/commits/{made[7]}"))
     side = p.wait(p.commit("tags", {"x": "1"}, branch="side")["run"])["id"]  # what its run reads stays while it runs
     d.http("DELETE", "/api/v1/repos/default/tags/branches/side")
-    assert p.read("tags", "x", side) == b"1"  # until then
+    assert "tags" not in keep(d)[0] and p.read("tags", "x", side) == b"1"  # its commits stay, as delete branch says
+    d.post("/repos/default/tags/branches", {"name": "again", "from": side})  # and a branch can be made there again
+    d.http("DELETE", "/api/v1/repos/default/tags/branches/again")
+    rule(d, "tags", days=1)
+    assert keep(d, dry_run=True)[1] == [] and p.read("tags", "x", side) == b"1"  # but for a rule that keeps less
+    rule(d, "tags", commits=1)
     assert keep(d, dry_run=True)[1] == [("tags", side, "no branch leads to it")]
     events = urllib.request.Request(d.url + "/api/v1/events", headers={"Authorization": "Bearer " + d.token, "Last-Event-ID": "0"})
     keep(d)

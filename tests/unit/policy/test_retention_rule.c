@@ -98,17 +98,32 @@ static void every_branch_keeps_its_own(void **state)
     assert_string_equal(told(&l), "----rhrh");
 }
 
-static void what_no_branch_leads_to_goes_rule_or_not(void **state)
+/* A deleted branch leaves commits that no branch leads to: 5, 6 and 7. */
+static void commits_of_a_deleted_branch_go_only_by_a_rule(void **state)
 {
+    static const struct {
+        struct pl_retention_rule rule;
+        const char *told;
+    } table[] = {
+        {{0}, "aaaahaaa"},
+        {{.results = 1, .logs = 1}, "aaaahaaa"}, /* these are of no commit */
+        {{.commits = 2}, "---rh???"},            /* the newest so many of each branch */
+        {{.commits = 1000}, "rrrrh???"},
+        {{.days = 2}, "----h?rr"},
+        {{.days = 365}, "rrrrhrrr"},
+        {{.commits = 2, .days = 2}, "---rh?rr"},
+    };
     struct world l;
 
     (void)state;
-    line(&l, (struct pl_retention_rule){0});
-    l.heads[0] = 4;
-    assert_string_equal(told(&l), "aaaah???");
-    line(&l, (struct pl_retention_rule){.commits = 2, .days = 365});
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        line(&l, table[i].rule);
+        l.heads[0] = 4;
+        assert_string_equal(told(&l), table[i].told);
+    }
+    line(&l, (struct pl_retention_rule){0}); /* the repo's last branch was deleted */
     l.w.n_heads = 0;
-    assert_string_equal(told(&l), "????????");
+    assert_string_equal(told(&l), "aaaaaaaa");
 }
 
 static void what_a_job_reads_stays(void **state)
@@ -119,7 +134,7 @@ static void what_a_job_reads_stays(void **state)
     line(&l, (struct pl_retention_rule){.commits = 1});
     l.commits[2].why = PL_RETENTION_IN_USE;
     assert_string_equal(told(&l), "--u----h");
-    line(&l, (struct pl_retention_rule){0}); /* of a branch that was deleted meanwhile */
+    line(&l, (struct pl_retention_rule){.commits = 1}); /* of a branch that was deleted meanwhile */
     l.commits[2].why = PL_RETENTION_IN_USE;
     l.w.n_heads = 0;
     assert_string_equal(told(&l), "??u?????");
@@ -228,7 +243,7 @@ static void make(struct random_world *m)
 /* Whether each stays, by the words of the header. */
 static void oracle(const struct random_world *m, bool stays[MANY])
 {
-    bool grew = true;
+    bool grew = true, reached[MANY] = {false};
 
     for (size_t i = 0; i < m->w.n_commits; i++)
         stays[i] = m->commits[i].why == PL_RETENTION_IN_USE;
@@ -243,7 +258,14 @@ static void oracle(const struct random_world *m, bool stays[MANY])
             stays[at] = stays[at] || steps == 0 || (!rule->commits && !rule->days) || steps < rule->commits ||
                         c->created_us > NOW - (int64_t)rule->days * DAY || (m->w.oldest_run != FREE && !read);
             read = read || c->order <= m->w.oldest_run;
+            reached[at] = true;
         }
+    }
+    for (size_t i = 0; i < m->w.n_commits; i++) {
+        const struct pl_retention_rule *rule = &m->rules[m->commits[i].repo];
+
+        if (!reached[i])
+            stays[i] = stays[i] || (!rule->commits && !rule->days) || m->commits[i].created_us > NOW - (int64_t)rule->days * DAY;
     }
     while (grew) {
         grew = false;
@@ -311,7 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_counts_commits_or_days_and_either_keeps),
         cmocka_unit_test(every_branch_keeps_its_own),
-        cmocka_unit_test(what_no_branch_leads_to_goes_rule_or_not),
+        cmocka_unit_test(commits_of_a_deleted_branch_go_only_by_a_rule),
         cmocka_unit_test(what_a_job_reads_stays),
         cmocka_unit_test(what_a_run_may_yet_read_stays),
         cmocka_unit_test(what_a_kept_commit_was_made_from_stays),
