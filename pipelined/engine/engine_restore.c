@@ -32,7 +32,7 @@ static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *er
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
                          "SELECT r.project, r.name, c.branch FROM commit_ c JOIN repo r ON r.id = c.repo"
-                         " WHERE c.run = ? AND r.kind = 'input'",
+                         " WHERE c.run = ? AND c.stage = ''",
                          "s", in->id);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {

@@ -244,11 +244,56 @@ def test_deleting_a_pipeline_can_keep_its_results(project):
     project.run("in", {"a": "1"})
     project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p?keep_repos=1")
     assert project.contents("s") == {"a": b"1"}
-    with pytest.raises(HttpError, match="409") as e:
-        project.commit("s", {"b": "2"})
-    assert e.value.error["message"] == 'repo "s" holds the output of a stage that was deleted: push to an input repo'
     run = project.wait(project.stages(stage)["run"])
     assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}, "made again, it goes on where it was"
+
+
+def kind(project, repo):
+    return project.d.get(f"/repos/{project.name}/{repo}")["kind"]
+
+
+def test_kept_results_are_an_input_repo(project):
+    d, stage = project.d, sh("s", COPY, glob="/*")
+    project.repo("in").stages(stage)
+    first = project.run("in", {"a": "1"})
+    assert kind(project, "s") == "output"
+    d.ctl("--project", project.name, "delete", "pipeline", "p", "--keep-repos")
+    assert kind(project, "s") == "input" and {r["name"]: r["kind"] for r in d.get("/repos", project=project.name)["repos"]}["s"] == "input"
+    project.commit("s", {"b": "2"})  # they take puts beside what was there,
+    assert project.contents("s") == {"a": b"1", "b": b"2"}
+    d.post(f"/repos/{project.name}/s/branches", {"name": "old", "from": first["id"]})  # branches,
+    d.ctl("--project", project.name, "update", "repo", "s", "--commit-window", "1s")  # and options of input repos;
+    d.ctl("--project", project.name, "update", "repo", "s", "--commit-window", "0s")
+    project.stages(sh("t", 'cp "$PL_INPUT_S" "$PL_OUT/"', repo="s", glob="/*"), pipeline="q")  # stages read them as any other
+    run = project.commit("s", {"c": "3"})["run"]
+    assert counts(project.wait(run)["job"]["t"])["total"] == 3
+    d.stop()
+    d.start()  # which a daemon that starts again knows as well
+    project.wait(project.commit("s", {"c": "4"})["run"])
+    assert project.contents("t")["c"] == b"4"
+
+
+def test_a_stage_does_not_write_over_what_was_pushed_into_kept_results(project):
+    stage = sh("s", COPY, glob="/*")
+    project.repo("in").stages(stage)
+    project.run("in", {"a": "1"})
+    project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p?keep_repos=1")
+    pushed = project.commit("s", {"b": "2"})["commit"]
+    with pytest.raises(HttpError, match="409") as e:
+        project.stages(stage)
+    assert e.value.error["message"] == (
+        f'stage "s" would write branch "master" of repo "s", to which commit {pushed[:8]} was pushed')
+    project.d.http("DELETE", f"/api/v1/repos/{project.name}/s/commits/{pushed}")
+    assert counts(project.wait(project.stages(stage)["run"])["job"]["s"])["reused"] == 1 and kind(project, "s") == "output"
+
+
+def test_a_stage_that_its_pipeline_no_longer_has_leaves_an_output_repo(project):
+    project.repo("in").stages(sh("s", COPY, glob="/*"), sh("t", COPY, glob="/*"))
+    project.run("in", {"a": "1"})
+    project.stages(sh("s", COPY, glob="/*"), update=True)
+    with pytest.raises(HttpError, match="409") as e:  # it goes with the pipeline: nothing of users' own goes into it
+        project.commit("t", {"b": "2"})
+    assert e.value.error["message"] == 'repo "t" holds the output of a stage that its pipeline no longer has: push to an input repo'
 
 
 def test_kept_results_can_be_deleted(project):

@@ -223,7 +223,8 @@ static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct
 
 /* The columns of a repo's JSON; commit, files and bytes are those of the newest of its branches' heads. */
 #define REPO_SELECT                                                                                                              \
-    "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
+    "SELECT r.project, r.name, iif(" PL_REPO_KEPT                                                                                \
+    ", 'input', r.kind), r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                                        \
     " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \
     " coalesce(json_extract(r.options, '$.keep'), '{}'), iif(json_type(r.options, '$.git') IS NULL, 'null',"                     \
     " json_patch(json_extract(r.options, '$.git'), json_object('state', coalesce(t.state, 'new'), 'error',"                      \

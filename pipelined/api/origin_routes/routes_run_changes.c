@@ -29,7 +29,8 @@ struct run_changes {
 
 /* A commit of the data of a run, of each repo the newest. ?1 the run. */
 #define DATA_OF(run)                                                                                                             \
-    "(SELECT r.project AS project, r.name AS name, r.kind AS kind, c.branch AS branch, c.run AS id, c.root AS root, max(c.id)"   \
+    "(SELECT r.project AS project, r.name AS name, c.stage <> '' AS made, c.branch AS branch, c.run AS id, c.root AS root, "     \
+    "max(c.id)"                                                                                                                  \
     " FROM (WITH RECURSIVE seen(id) AS (SELECT id FROM commit_ WHERE run = " run " UNION SELECT d.id FROM seen JOIN commit_ e"   \
     " ON e.id = seen.id JOIN json_each(e.provenance) p JOIN repo q ON q.project = json_extract(p.value, '$.project')"            \
     " AND q.name = json_extract(p.value, '$.repo') JOIN commit_ d ON d.run = json_extract(p.value, '$.commit')"                  \
@@ -43,7 +44,7 @@ static int run_before(struct pl_conn *c, const char *run, char ret[PL_ID_HEX + 1
     _cleanup_free_ char *parent = NULL;
     int r = pl_sql_text(c, err, &parent,
                         "SELECT c.parent FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = ? AND c.parent IS NOT NULL"
-                        " AND c.parent <> '' AND readable(r.project, r.name) ORDER BY r.kind = 'output', c.id LIMIT 1",
+                        " AND c.parent <> '' AND readable(r.project, r.name) ORDER BY c.stage <> '', c.id LIMIT 1",
                         "s", run);
 
     if (r == PL_ENOTFOUND)
@@ -67,7 +68,7 @@ static int read_pairs(struct pl_conn *c, const struct pl_api_page *page, struct 
     int r = pl_sql_query(
         c, err, &rows,
         "WITH a AS MATERIALIZED " DATA_OF("?1") ", b AS MATERIALIZED " DATA_OF(
-            "?2") " SELECT coalesce(b.project, a.project), coalesce(b.name, a.name), coalesce(b.kind, a.kind) = 'output',"
+            "?2") " SELECT coalesce(b.project, a.project), coalesce(b.name, a.name), coalesce(b.made, a.made),"
                   " coalesce(b.branch, a.branch), coalesce(a.id, ''), a.root, coalesce(b.id, ''), b.root, a.root IS b.root"
                   " FROM a FULL JOIN b ON a.project = b.project AND a.name = b.name"
                   " WHERE coalesce(b.project, a.project) || '/' || coalesce(b.name, a.name) > ?3"

@@ -74,7 +74,7 @@ static const char *stage_owner(void *self, const char *project, const char *stag
     if (r < 0 && r != PL_ENOTFOUND)
         c->failed = err;
     if (r < 0)
-        return find_repo(c, project, stage, &repo) && repo.output ? "" : NULL;
+        return find_repo(c, project, stage, &repo) && (repo.output || repo.kept) ? "" : NULL;
     snprintf(c->owner, sizeof c->owner, "%s", owner);
     return c->owner;
 }

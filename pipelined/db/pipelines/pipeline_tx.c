@@ -95,6 +95,20 @@ static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct 
     return r < 0 || a.changed || !(a.set_window || a.durable || a.keep) ? r : pl_tx_repo_update(tx, &a, err);
 }
 
+/* Refuses a stage over a repo that a deleted pipeline left and users have pushed to since: its output would replace what they
+ * pushed. */
+static int check_taken_over(struct pl_tx *tx, const struct pl_stage *stage, const struct pl_repo_row *repo, struct pl_err *err)
+{
+    struct pl_commit_row head;
+    int r = pl_db_branch_head(pl_tx_conn(tx), repo->id, stage->output.branch, &head, err);
+
+    if (r <= 0 || *head.stage)
+        return PL_MIN(r, 0);
+    r = pl_err_set(err, PL_EINUSE, "stage \"%s\" would write branch \"%s\" of repo \"%s\", to which commit %.8s was pushed",
+                   stage->name, stage->output.branch, stage->name, head.run);
+    return pl_err_hint(err, r, "Rename the stage, or delete the repo: pipelinectl delete repo %s", stage->name);
+}
+
 /* Creates or updates the output repo of a stage. `kept`: the previous version of the stage set a retention
  * rule, which is removed if the new version sets none. A rule that did not come from a spec is never removed. */
 static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, bool kept, struct pl_err *err)
@@ -104,11 +118,12 @@ static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struc
     struct pl_repo_row repo;
     int r = pl_db_repo_seek(pl_tx_conn(tx), spec->project, stage->name, &repo, err);
 
-    if (r > 0 && !repo.output)
+    if (r > 0 && !repo.output && !repo.kept)
         return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage",
                           stage->name, stage->name);
     a.keep = stage->output.keep.said ? &stage->output.keep : kept ? &everything : NULL;
-    r = r == 0 ? pl_tx_repo_create(tx, &a, err) : PL_MIN(r, 0);
+    if (r >= 0)
+        r = r == 0 ? pl_tx_repo_create(tx, &a, err) : repo.kept ? check_taken_over(tx, stage, &repo, err) : 0;
     return r < 0 || a.changed || !a.keep ? r : pl_tx_repo_update(tx, &a, err);
 }
 

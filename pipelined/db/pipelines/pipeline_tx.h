@@ -87,7 +87,7 @@ int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, cons
 
 struct pl_pipeline_delete_args {
     const char *project, *name;
-    bool keep_repos; /* keep the output repos as plain repos with their data */
+    bool keep_repos; /* keep the output repos with their data, as input repos (pl_repo_row.kept) */
     bool force;      /* delete even if other pipelines read the output repos */
     bool by_source;  /* its source deletes it, because its file is gone */
     json_t *outputs; /* an array to which the names of its output repos are added; borrowed, NULL = none */

@@ -140,7 +140,8 @@ static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a
         return pl_err_set(err, PL_EOUTPUT,
                           "cannot delete commits of \"%s\", which a stage writes: push other input, or delete pipeline \"%s\"",
                           a->repo, pipeline);
-    return pl_err_set(err, PL_EOUTPUT, "cannot delete commits of \"%s\", which a deleted stage wrote: delete repo \"%s\"",
+    return pl_err_set(err, PL_EOUTPUT,
+                      "cannot delete commits of \"%s\", written by a stage that its pipeline no longer has: delete repo \"%s\"",
                       a->repo, a->repo);
 }
 

@@ -171,7 +171,7 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r == 0 && pl_repo_read_only(&row) && (a->set_window || a->durable))
         r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by %s: it has no commit_window or durable", a->name,
                        row.git ? "the daemon, from git" : "a stage");
-    a->output = r == 0 && row.output;
+    a->output = r == 0 && (row.output || (row.kept && a->output)); /* a stage takes a kept repo over */
     r = r < 0 ? r : check_options(a, err);
     r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &options, "SELECT options FROM repo WHERE id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &description, "SELECT description FROM repo WHERE id = ?", "i", row.id);

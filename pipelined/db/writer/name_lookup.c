@@ -40,9 +40,10 @@ int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, st
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
-                         "SELECT id, kind = 'output', coalesce(json_extract(options, '$.commit_window_ms'), 0),"
-                         " coalesce(json_extract(options, '$.durable'), '') = 'bucket', json_type(options, '$.git') IS NOT NULL "
-                         "FROM repo WHERE project = ? AND name = ?",
+                         "SELECT r.id, r.kind = 'output', coalesce(json_extract(r.options, '$.commit_window_ms'), 0),"
+                         " coalesce(json_extract(r.options, '$.durable'), '') = 'bucket',"
+                         " json_type(r.options, '$.git') IS NOT NULL, " PL_REPO_KEPT
+                         " FROM repo r WHERE r.project = ? AND r.name = ?",
                          "ss", project, repo);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
@@ -50,7 +51,8 @@ int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, st
         return r;
     if (r > 0)
         *ret = (struct pl_repo_row){.id = pl_col_int(&rows, 0),
-                                    .output = pl_col_int(&rows, 1) != 0,
+                                    .output = pl_col_int(&rows, 1) && !pl_col_int(&rows, 5),
+                                    .kept = pl_col_int(&rows, 5) != 0,
                                     .commit_window_ms = pl_col_int(&rows, 2),
                                     .bucket = pl_col_int(&rows, 3) != 0,
                                     .git = pl_col_int(&rows, 4) != 0};
@@ -106,7 +108,8 @@ int pl_db_refuse_write(struct pl_conn *c, const char *project, const char *repo,
                           pipeline);
     if (r != PL_ENOTFOUND)
         return r;
-    pl_err_set(err, PL_EOUTPUT, "repo \"%s\" holds the output of a stage that was deleted: push to an input repo", repo);
+    pl_err_set(err, PL_EOUTPUT, "repo \"%s\" holds the output of a stage that its pipeline no longer has: push to an input repo",
+               repo);
     return pl_err_hint(err, PL_EOUTPUT, "Push to an input repo, or delete repo \"%s\" and create it again.", repo);
 }
 

@@ -5,9 +5,16 @@
 #include "pipelined/db/writer/sql.h"
 #include "storage/dataset/commit/commit_ref.h"
 
+/* An SQL expression over `r`, a row of table repo: true if the repo was an output, and was kept when its pipeline was
+ * deleted. It is an input repo from then on, until a stage of this name is created again. */
+#define PL_REPO_KEPT                                                                                                             \
+    "(CASE r.kind WHEN 'output' THEN NOT EXISTS (SELECT 1 FROM pipeline p JOIN stage s ON s.pipeline = p.id"                     \
+    " AND s.name = r.name WHERE p.project = r.project) ELSE 0 END)"
+
 struct pl_repo_row {
     int64_t id;
-    bool output; /* a stage writes it */
+    bool output; /* a stage writes it, or wrote it until its pipeline's spec left the stage out */
+    bool kept;   /* an input repo now: it was kept when the pipeline whose stage wrote it was deleted */
     bool git;    /* an input repo that is filled from a git repository */
     /* Options of the repo. */
     int64_t commit_window_ms; /* puts gather in an open commit for this long; 0 = each put is a commit */

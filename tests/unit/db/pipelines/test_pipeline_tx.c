@@ -546,7 +546,6 @@ static void test_a_deleted_commit_runs_the_stages_that_read_what_fell_back(void 
 static void test_a_stages_commit_is_not_deleted_and_the_remedy_exists(void **state)
 {
     struct world *w = *state;
-    struct pl_pipeline_delete_args p = {.project = "default", .name = "one", .keep_repos = true};
     struct pl_commit_delete_args gone = {.project = "default", .repo = "one", .run = "master"};
     struct pl_repo_args repo = {.project = "default", .name = "one"};
     struct pl_err err = {0};
@@ -554,9 +553,9 @@ static void test_a_stages_commit_is_not_deleted_and_the_remedy_exists(void **sta
     make(w, READER("one", "digits"));
     assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_commit_delete, &gone, &err), PL_EOUTPUT);
     assert_non_null(strstr(err.msg, "push other input, or delete pipeline \"one\""));
-    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &p, &err), &err);
+    make(w, "{'pipeline': 'one', 'stages': [" STAGE("other", "digits") "]}");
     assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_commit_delete, &gone, &err), PL_EOUTPUT);
-    assert_non_null(strstr(err.msg, "which a deleted stage wrote: delete repo \"one\""));
+    assert_non_null(strstr(err.msg, "by a stage that its pipeline no longer has: delete repo \"one\""));
     assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
 }
 
@@ -636,16 +635,33 @@ static void test_checkpoints_go_with_their_pipeline_or_repo(void **state)
     assert_string_equal(list(w, "SELECT count(*) FROM checkpoint"), "0");
 }
 
-static void test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name(void **state)
+static bool is_kept(struct world *w, const char *repo)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->db);
+    struct pl_repo_row row = {0};
+    struct pl_err err = {0};
+
+    assert_ok(pl_db_repo_find(rd.conn, "default", repo, &row, &err), &err);
+    assert_false(row.kept && row.output);
+    assert_int_equal(pl_repo_read_only(&row), row.output);
+    return row.kept;
+}
+
+static void test_kept_repos_are_inputs_until_the_next_stage_of_the_name(void **state)
 {
     struct world *w = *state;
     struct pl_err err;
 
     make(w, FLOW);
+    assert_false(is_kept(w, "train"));
+    assert_false(is_kept(w, "digits"));
     assert_ok(delete_pipeline(w, "flow", true, false, &err), &err);
     assert_string_equal(list(w, REPOS), "digits input, prepare output, train output");
+    assert_true(is_kept(w, "train") && is_kept(w, "prepare"));
     make(w, "{'pipeline': 'other', 'stages': [" STAGE("train", "digits") "]}");
     assert_string_equal(list(w, STAGES), "1 train");
+    assert_false(is_kept(w, "train"));
+    assert_true(is_kept(w, "prepare"));
 }
 
 static void test_what_another_pipeline_reads_is_deleted_by_force_only(void **state)
@@ -787,7 +803,7 @@ int main(void)
         T(test_a_branch_that_a_stage_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_takes_its_output_repos_along),
         T(test_checkpoints_go_with_their_pipeline_or_repo),
-        T(test_kept_repos_stay_as_plain_results_for_the_next_stage_of_the_name),
+        T(test_kept_repos_are_inputs_until_the_next_stage_of_the_name),
         T(test_what_another_pipeline_reads_is_deleted_by_force_only),
         T(test_a_deleted_pipeline_leaves_names_that_it_gave_up),
         T(test_a_job_commits_while_its_stage_is_there),
