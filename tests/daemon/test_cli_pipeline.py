@@ -160,6 +160,57 @@ def test_an_update_says_what_it_runs_again_and_asks_on_a_terminal(pair):
     assert re.search(r"copy +workers 1 → 3: nothing to run again\n", pair("update", "pipeline", "-f", "spec.json", "--dry-run").out)
 
 
+# --- what a delete takes
+
+def test_a_delete_says_what_goes_and_asks_on_a_terminal(pair):
+    status, shown = on_a_terminal(pair, b"n", "delete", "pipeline", "p")
+    assert status == FAILED and re.search(r"delete pipeline p\? 2 repos, 2 commits, 2 files \(\d+ B\) go with it \[y/N\] ", shown), shown
+    assert "nothing was changed" in shown and pair.json("inspect", "pipeline", "p")["version"] == 1
+    status, shown = on_a_terminal(pair, b"n", "delete", "repo", "in")  # refused before it asks
+    assert status == CONFLICT and 'reads repo "in"' in shown and "[y/N]" not in shown
+    status, shown = on_a_terminal(pair, b"n", "delete", "pipeline", "p", "--keep-repos")  # takes no data: no question
+    assert status == 0 and "pipeline p deleted" in shown and "[y/N]" not in shown
+    status, shown = on_a_terminal(pair, b"n", "delete", "repo", "count")
+    assert status == FAILED and "delete repo count? 1 commit, 1 file" in shown
+    status, shown = on_a_terminal(pair, b"y", "delete", "repo", "count")
+    assert status == 0 and "repo count deleted" in shown
+    status, shown = on_a_terminal(pair, b"n", "delete", "repo", "copy", "--yes")
+    assert status == 0 and "[y/N]" not in shown
+    pair("create", "repo", "empty")
+    status, shown = on_a_terminal(pair, b"n", "delete", "repo", "empty")
+    assert status == 0 and "[y/N]" not in shown
+
+
+def test_the_delete_of_a_branch_asks_only_if_the_repos_rule_drops_its_commits(pair):
+    for side in ("a", "b"):
+        pair("create", "branch", f"in@{side}", "--from", "master")
+        for n in range(3):
+            pair.write("more", f"{side}{n}")
+            pair("put", "file", f"in@{side}", "-f", "more")
+    status, shown = on_a_terminal(pair, b"n", "delete", "branch", "in@a")
+    assert status == 0 and "[y/N]" not in shown  # its commits stay
+    pair("update", "repo", "in", "--keep", "days=1")
+    assert pair.d.http("DELETE", f"/api/v1/repos/{pair.name}/in/branches/b?dry_run=1")["commits"] == 0
+    pair("update", "repo", "in", "--keep", "commits=2")
+    status, shown = on_a_terminal(pair, b"n", "delete", "branch", "in@b")
+    assert status == FAILED and "delete branch in@b? 3 commits, 2 files (" in shown, shown
+    status, shown = on_a_terminal(pair, b"y", "delete", "branch", "in@b")
+    assert status == 0 and "branch in@b deleted" in shown
+
+
+def test_the_delete_of_a_project_asks_if_it_has_secrets_or_notifications(pair):
+    name = pair.name[:40] + "-3"
+    for step in ("empty", "full"):
+        pair("create", "project", name)
+        if step == "full":
+            pair.write("key", "x")
+            pair("--project", name, "create", "secret", "s", "--file", "k=key")
+            status, shown = on_a_terminal(pair, b"n", "delete", "project", name)
+            assert status == FAILED and f"delete project {name}? Its 1 secret and 0 notifications go with it [y/N] " in shown, shown
+        status, shown = on_a_terminal(pair, b"y", "delete", "project", name)
+        assert status == 0 and f"project {name} deleted" in shown and ("[y/N]" in shown) == (step == "full")
+
+
 def test_an_update_that_costs_much_wants_yes(make_daemon, tmp_path):
     """The job's GPU time is written into the database: a GPU of 12 hours is none that a test has."""
     daemon = make_daemon("--gpus", "1", sandbox="none").start()

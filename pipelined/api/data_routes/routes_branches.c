@@ -80,13 +80,17 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
     struct pl_branch_args args = {.project = pl_http_param(req, "project"),
                                   .repo = pl_http_param(req, "repo"),
                                   .name = pl_http_param(req, "branch"),
-                                  .force = pl_http_query_flag(req, "force")};
+                                  .force = pl_http_query_flag(req, "force"),
+                                  .dry_run = pl_http_query_flag(req, "dry_run")};
     /* finish the branch's open commit first: if it were finished after the branch is deleted, it would create
      * the branch again */
-    int r = pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
+    int r = args.dry_run ? 0 : pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
 
-    (void)ret;
-    return r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
+    if (r < 0 && !(args.dry_run && r == PL_ECANCELED))
+        return r;
+    *ret = pl_delete_loss_json(&args.loss);
+    return *ret ? 0 : pl_err_nomem(err);
 }
 
 static const struct pl_api_route routes[] = {
@@ -98,8 +102,10 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/branches/{branch}", inspect_branch, .verb = PL_VERB_READ,
      .summary = "Describes a branch.", .reply = "Branch"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch, .verb = PL_VERB_WRITE,
-     .summary = "Deletes a branch; its commits stay. Refused while a stage reads it, unless force.", .query = "force:boolean",
-     .reply = "Nothing"},
+     .summary =
+         "Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that "
+         "the repo's rule no longer keeps without it. With `dry_run` it only says how many.",
+     .query = "force:boolean dry_run:boolean", .reply = "Deleted"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Branch", "name:string created_us:integer commit:string files:integer bytes:integer moved_us:integer?"},

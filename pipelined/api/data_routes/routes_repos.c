@@ -131,14 +131,18 @@ static int update_project(struct pl_api *a, struct pl_http_request *req, json_t 
     return read_project(a, args.name, ret, err);
 }
 
-/* Deletes a project: its secrets first, so that a later project of the same name cannot get them if the
+/* Deletes a project, or in a dry run only says whether that is possible: its secrets first, so that a later project of the same name cannot get them if the
  * daemon ends in between. Both steps can be repeated. */
-static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay, struct pl_err *err)
+static int remove_project(struct pl_api *a, const char *name, bool dry_run, json_t **ret_stay, int64_t *ret_notifications,
+                          struct pl_err *err)
 {
     const struct pl_secret_op secrets = {.what = PL_SECRET_DELETE, .project = name};
     struct pl_repo_args args = {.name = name, .look = true};
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
 
+    *ret_notifications = args.loss.notifications;
+    if (r < 0 || dry_run)
+        return r;
     r = r < 0 ? r : a->config.engine->secrets(a->config.engine_self, &secrets, ret_stay, err);
     if (r < 0)
         return r;
@@ -152,17 +156,18 @@ static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay,
 
 static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
+    int64_t notifications = 0;
     json_t *stay = NULL;
     int r;
 
     pthread_rwlock_wrlock(&a->secrets);
-    r = remove_project(a, pl_http_param(req, "project"), &stay, err);
+    r = remove_project(a, pl_http_param(req, "project"), pl_http_query_flag(req, "dry_run"), &stay, &notifications, err);
     pthread_rwlock_unlock(&a->secrets);
     if (r < 0) {
         json_decref(stay);
         return r;
     }
-    *ret = json_pack("{s:o}", "warnings", stay ? stay : json_array());
+    *ret = json_pack("{s:o, s:I}", "warnings", stay ? stay : json_array(), "notifications", (json_int_t)notifications);
     return *ret ? 0 : pl_err_nomem(err);
 }
 
@@ -407,12 +412,15 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 {
     struct pl_repo_args args = {.project = pl_http_param(req, "project"),
                                 .name = pl_http_param(req, "repo"),
-                                .force = pl_http_query_flag(req, "force")};
+                                .force = pl_http_query_flag(req, "force"),
+                                .dry_run = pl_http_query_flag(req, "dry_run")};
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
-    (void)ret;
-    if (r < 0)
+    if (r < 0 && !(args.dry_run && r == PL_ECANCELED))
         return r;
+    *ret = pl_delete_loss_json(&args.loss);
+    if (args.dry_run)
+        return 0;
     pl_open_commits_drop_repo(a->services.opens, args.project, args.name, args.id);
     if (a->config.repo_deleted)
         a->config.repo_deleted(a->config.gateway_self, args.id);
@@ -430,8 +438,9 @@ static const struct pl_api_route routes[] = {
                 "and workers that have one get no more work.",
      .request = "ProjectChange", .reply = "Project"},
     {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_DELETE_PROJECT,
-     .summary = "Deletes a project that has no repos and pipelines, and its secrets; `warnings` lists the secrets that stay.",
-     .reply = "ProjectDeleted"},
+     .summary = "Deletes a project that has no repos and pipelines, with its notifications and secrets; `warnings` lists the "
+                "secrets that stay. With `dry_run` it only says how many notifications would go.",
+     .query = "dry_run:boolean", .reply = "ProjectDeleted"},
     {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LIST,
      .summary =
          "Lists repos by project and name, each with the newest of its branches' heads (message: its first 200 characters), "
@@ -445,17 +454,19 @@ static const struct pl_api_route routes[] = {
      .summary = "Sets description and options of a repo; fields that are not given stay.", .request = "RepoChange",
      .reply = "RepoItself"},
     {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
-     .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
-     .query = "force:boolean", .reply = "Nothing"},
+     .summary = "Deletes a repo with its branches and commits, and says what went; refused while a stage reads it (unless "
+                "force) or writes it. With `dry_run` it only says what would go.",
+     .query = "force:boolean dry_run:boolean", .reply = "Deleted"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Nothing", ""},
+    {"Deleted", "repos:integer commits:integer files:integer bytes:integer"},
     {"Project", "name:string created_us:integer network:boolean"},
     {"ProjectChange", "network:boolean"},
     {"ProjectName", "name:string"},
     {"Projects", "projects:Project[] next:string?"},
     {"NewProject", "name:string exist_ok:boolean? with_secrets:boolean? network:boolean?"},
-    {"ProjectDeleted", "warnings:string[]"},
+    {"ProjectDeleted", "warnings:string[] notifications:integer"},
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
      " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit? commit_us:integer? author:string"

@@ -344,14 +344,16 @@ static int delete_pipeline(struct pl_api *a, struct pl_http_request *req, json_t
     struct pl_pipeline_delete_args args = {.project = pl_http_param(req, "project"),
                                            .name = pl_http_param(req, "pipeline"),
                                            .keep_repos = pl_http_query_flag(req, "keep_repos"),
-                                           .force = pl_http_query_flag(req, "force")};
+                                           .force = pl_http_query_flag(req, "force"),
+                                           .dry_run = pl_http_query_flag(req, "dry_run")};
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_delete, &args, err);
 
-    if (r < 0)
+    if (r < 0 && !(args.dry_run && r == PL_ECANCELED))
         return r;
-    a->config.engine->pipelines_changed(a->config.engine_self, "");
-    *ret = json_pack("{s:s, s:s}", "project", args.project, "deleted", args.name);
-    return 0;
+    if (!args.dry_run)
+        a->config.engine->pipelines_changed(a->config.engine_self, "");
+    *ret = json_pack("{s:s, s:s, s:o}", "project", args.project, "deleted", args.name, "took", pl_delete_loss_json(&args.loss));
+    return *ret ? 0 : pl_err_nomem(err);
 }
 
 static const struct pl_api_route routes[] = {
@@ -411,8 +413,10 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = delete_pipeline,
      .verb = PL_VERB_DEFINE,
-     .summary = "Deletes a pipeline with its output repos.",
-     .query = "keep_repos:boolean force:boolean",
+     .summary =
+         "Deletes a pipeline with its output repos, and says what went with them; with `keep_repos` they stay as input repos. "
+         "With `dry_run` it only says what would go.",
+     .query = "keep_repos:boolean force:boolean dry_run:boolean",
      .reply = "PipelineDeleted"},
 };
 
@@ -433,7 +437,7 @@ static const struct pl_api_schema schemas[] = {
     {"PipelineRun", "stage:string? force:boolean?"},
     {"PipelineRunReply", "run:string stages:string[]"},
     {"PipelineState", "project:string pipeline:string state:string changed:boolean run:string"},
-    {"PipelineDeleted", "project:string deleted:string"},
+    {"PipelineDeleted", "project:string deleted:string took:Deleted"},
 };
 
 PL_API_TABLE(pipelines, routes, schemas);

@@ -1,5 +1,6 @@
 /* The subcommands for branches: create, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/confirm.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
@@ -76,14 +77,12 @@ static int delete_branch(struct pl_cli *c, struct pl_err *err)
 
     if (r < 0)
         return r;
-    path =
-        pl_http_path_make(pl_cli_flag(c, "force") ? "/api/v1/repos/%s/%s/branches/%s?force=1" : "/api/v1/repos/%s/%s/branches/%s",
-                          ref.project, ref.repo, ref.name);
-    return pl_show_delete(c, path, "branch", c->args[0], err);
+    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref.project, ref.repo, ref.name);
+    return pl_cli_delete(c, path, pl_cli_flag(c, "force") ? "force=1" : "", "branch", c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {{"from", 0, "REF", "commit where the branch begins: a branch or an id"}, {0}};
-static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, PL_CLI_YES, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -120,7 +119,7 @@ static const struct pl_verb verbs[] = {
      1,
      delete_options,
      delete_branch,
-     "Deletes a branch; its commits stay.",
-     {"delete branch digits@staging", "delete branch digits@staging --force", "rm branch digits@staging"}},
+     "Deletes a branch. Its commits stay, but for those that the repo's keep drops without it: then it asks on a terminal.",
+     {"delete branch digits@staging", "delete branch digits@staging --force --yes", "rm branch digits@staging"}},
 };
 PL_CLI_TABLE(branch, verbs);

@@ -1,5 +1,6 @@
 /* The subcommands for projects: create, update, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/confirm.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
@@ -84,6 +85,32 @@ static int inspect_project(struct pl_cli *c, struct pl_err *err)
     return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist: pipelinectl list project shows all", c->args[0]);
 }
 
+/* Asks before a project goes that has secrets or notifications. How many secrets there are, not everybody may know who may
+ * delete the project. */
+static int ask_about_project(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_free_ char *look = pl_http_path_make("/api/v1/projects/%s?dry_run=1", c->args[0]),
+                        *list = pl_http_path_make("/api/v1/secrets?project=%s", c->args[0]);
+    _cleanup_(json_decrefp) json_t *would = NULL, *secrets = NULL;
+    char question[512], kept[64];
+    json_int_t notifications;
+    size_t n = 0;
+    int r = pl_cli_call(c, "DELETE", look, NULL, &would, err);
+
+    if (r < 0)
+        return r;
+    r = pl_cli_call(c, "GET", list, NULL, &secrets, NULL);
+    n = json_array_size(json_object_get(secrets, "secrets"));
+    notifications = pl_show_int_at(would, "notifications");
+    if (r == 0 && n == 0 && notifications == 0)
+        return 0;
+    snprintf(kept, sizeof kept, n == 1 ? "%zu secret" : "%zu secrets", n);
+    snprintf(question, sizeof question, "delete project %s? Its %s%s and %lld notification%s go with it", c->args[0],
+             r < 0 ? "secrets" : kept, r == 0 && json_object_get(secrets, "next") && n ? " or more" : "",
+             (long long)notifications, notifications == 1 ? "" : "s");
+    return pl_cli_ask(question, err);
+}
+
 static int delete_project(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s", c->args[0]);
@@ -91,7 +118,9 @@ static int delete_project(struct pl_cli *c, struct pl_err *err)
     char shown[PL_ERR_MSG_BYTES];
     const json_t *one;
     size_t i;
-    int r = pl_cli_call(c, "DELETE", path, NULL, &gone, err);
+    int r = pl_cli_asks(c) ? ask_about_project(c, err) : 0;
+
+    r = r < 0 ? r : pl_cli_call(c, "DELETE", path, NULL, &gone, err);
 
     if (r < 0)
         return r;
@@ -110,6 +139,8 @@ static const struct pl_option update_options[] = {
     {"network", 0, "on|off",
      "off: its stages have no network, whatever their specs say; only an admin of the project may set it"},
     {0}};
+
+static const struct pl_option delete_options[] = {PL_CLI_YES, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -153,9 +184,10 @@ static const struct pl_verb verbs[] = {
      "NAME",
      1,
      1,
-     NULL,
+     delete_options,
      delete_project,
-     "Deletes a project that has no repos or pipelines, and its secrets.",
-     {"delete project vision", "delete project vision --json", "rm project vision"}},
+     "Deletes a project that has no repos or pipelines, with its secrets and notifications. On a terminal it asks if there are "
+     "any.",
+     {"delete project vision", "delete project vision --yes", "rm project vision"}},
 };
 PL_CLI_TABLE(project, verbs);

@@ -1,5 +1,6 @@
 /* The subcommands for repos: create, update, list, inspect, sync, delete. */
 #include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/confirm.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 #include "storage/base/clock.h"
@@ -233,9 +234,8 @@ static int delete_repo(struct pl_cli *c, struct pl_err *err)
 
     if (r < 0)
         return r;
-    path =
-        pl_http_path_make(pl_cli_flag(c, "force") ? "/api/v1/repos/%s/%s?force=1" : "/api/v1/repos/%s/%s", at.project, at.name);
-    return pl_show_delete(c, path, "repo", c->args[0], err);
+    path = pl_http_path_make("/api/v1/repos/%s/%s", at.project, at.name);
+    return pl_cli_delete(c, path, pl_cli_flag(c, "force") ? "force=1" : "", "repo", c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {
@@ -244,7 +244,7 @@ static const struct pl_option create_options[] = {
     {"durable", 0, "WHERE", "local or bucket: whether a put into an open commit waits for the daemon's disk or for the store"},
     {"keep", 0, "RULE", "what to keep: commits=N,days=N; for outputs also results=DAYS,logs=DAYS; all = everything"},
     {0}};
-static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, PL_CLI_YES, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -300,7 +300,7 @@ static const struct pl_verb verbs[] = {
      1,
      delete_options,
      delete_repo,
-     "Deletes an input repo with its branches and commits.",
-     {"delete repo digits", "delete repo digits --force", "rm repo vision/photos"}},
+     "Deletes an input repo with its branches and commits. On a terminal it asks if the repo has commits.",
+     {"delete repo digits", "delete repo digits --force --yes", "rm repo vision/photos"}},
 };
 PL_CLI_TABLE(repo, verbs);

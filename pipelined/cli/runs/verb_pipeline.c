@@ -5,6 +5,7 @@
 #include "pipelined/cli/local/code_folder.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/confirm.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
@@ -123,22 +124,20 @@ static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *e
  * `*ret_yes` to true if the user has confirmed the cost. */
 static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
 {
-    char answer[16] = "";
+    char question[PL_NAME_MAX_BYTES + 32];
     int r;
 
     *ret_yes = pl_cli_flag(s->c, "yes");
-    if (!s->update || s->c->json || *ret_yes || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    if (!s->update || !pl_cli_asks(s->c))
         return 0;
     r = send_spec(s, true, false, err);
     if (r < 0 || !json_is_true(pl_show_at(s->answer, "changed")))
         return r;
     pl_cli_stage_changes(s->c, pl_show_at(s->answer, "stages"));
-    printf("update pipeline %s? [y/N] ", s->file.spec->pipeline);
-    fflush(stdout);
-    if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
-        return pl_err_set(err, PL_ECANCELED, "nothing was changed");
-    *ret_yes = true;
-    return 0;
+    snprintf(question, sizeof question, "update pipeline %s?", s->file.spec->pipeline);
+    r = pl_cli_ask(question, err);
+    *ret_yes = r == 0;
+    return r;
 }
 
 /* Returns the part of a warning after the file's name. Only this part is compared with pipelinectl's own
@@ -503,11 +502,13 @@ static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
 
 static int delete_pipeline(struct pl_cli *c, struct pl_err *err)
 {
-    static const char *const queries[] = {"", "?keep_repos=1", "?force=1", "?keep_repos=1&force=1"};
+    static const char *const queries[] = {"", "keep_repos=1", "force=1", "keep_repos=1&force=1"};
     _cleanup_free_ char *path = NULL;
-    int r = pipeline_path(c, queries[pl_cli_flag(c, "keep-repos") + 2 * pl_cli_flag(c, "force")], &path, err);
+    int r = pipeline_path(c, "", &path, err);
 
-    return r < 0 ? r : pl_show_delete(c, path, "pipeline", c->args[0], err);
+    return r < 0 ? r
+                 : pl_cli_delete(c, path, queries[pl_cli_flag(c, "keep-repos") + 2 * pl_cli_flag(c, "force")], "pipeline",
+                                 c->args[0], err);
 }
 
 static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
@@ -532,6 +533,7 @@ static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "print the 
                                                    {0}};
 static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "keep the stages' outputs, as input repos"},
                                                   {"force", 0, NULL, "delete it even if another pipeline reads its outputs"},
+                                                  PL_CLI_YES,
                                                   {0}};
 
 static const struct pl_verb verbs[] = {
@@ -606,7 +608,7 @@ static const struct pl_verb verbs[] = {
      1,
      delete_options,
      delete_pipeline,
-     "Deletes a pipeline with its stages' outputs.",
-     {"delete pipeline digits", "delete pipeline digits --keep-repos", "delete pipeline digits --force"}},
+     "Deletes a pipeline with its stages' outputs. On a terminal it asks if the outputs have commits.",
+     {"delete pipeline digits", "delete pipeline digits --keep-repos", "delete pipeline digits --force --yes"}},
 };
 PL_CLI_TABLE(pipeline, verbs);

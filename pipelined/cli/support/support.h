@@ -8,6 +8,7 @@
  * Headers for other rooms:
  *   args           parses the command line
  *   cli            rows of the verb tables, interrupts, entry point of the whole program
+ *   confirm        asks on a terminal before data goes; deletes
  *   contexts       saved server addresses and tokens
  *   job_table      prints a run's jobs as a table
  *   program_path   finds the programs that are installed beside this one

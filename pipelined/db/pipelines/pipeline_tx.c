@@ -566,7 +566,7 @@ static int list_outputs(struct pl_tx *tx, int64_t pipeline, json_t *names, struc
     return r;
 }
 
-static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args *a, const json_t *names, struct pl_err *err)
+static int delete_outputs(struct pl_tx *tx, struct pl_pipeline_delete_args *a, const json_t *names, struct pl_err *err)
 {
     const json_t *name;
     size_t i;
@@ -578,6 +578,10 @@ static int delete_outputs(struct pl_tx *tx, const struct pl_pipeline_delete_args
 
         if (r < 0)
             return r;
+        a->loss.repos += repo.loss.repos;
+        a->loss.commits += repo.loss.commits;
+        a->loss.files += repo.loss.files;
+        a->loss.bytes += repo.loss.bytes;
     }
     return 0;
 }
@@ -616,10 +620,11 @@ int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         r = pl_err_nomem(err);
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_PIPELINE_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
+    a->loss = (struct pl_delete_loss){0};
     if (r == 0 && !a->keep_repos)
         r = delete_outputs(tx, a, names, err);
-    return r < 0
-               ? r
-               : pl_tx_event(tx, "pipeline",
-                             json_pack("{s:s, s:s, s:s}", "project", a->project, "pipeline", a->name, "change", "deleted"), err);
+    r = r < 0 ? r
+              : pl_tx_event(tx, "pipeline",
+                            json_pack("{s:s, s:s, s:s}", "project", a->project, "pipeline", a->name, "change", "deleted"), err);
+    return r < 0 || !a->dry_run ? r : pl_err_set(err, PL_ECANCELED, "dry run");
 }

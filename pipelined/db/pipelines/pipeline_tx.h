@@ -3,6 +3,7 @@
  * to read. */
 #pragma once
 
+#include "pipelined/db/tx/repo_tx.h"
 #include "pipelined/db/writer/db.h"
 #include "pipelined/spec/spec.h"
 
@@ -87,10 +88,12 @@ int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, cons
 
 struct pl_pipeline_delete_args {
     const char *project, *name;
-    bool keep_repos; /* keep the output repos with their data, as input repos (pl_repo_row.kept) */
-    bool force;      /* delete even if other pipelines read the output repos */
-    bool by_source;  /* its source deletes it, because its file is gone */
-    json_t *outputs; /* an array to which the names of its output repos are added; borrowed, NULL = none */
+    bool keep_repos;            /* keep the output repos with their data, as input repos (pl_repo_row.kept) */
+    bool force;                 /* delete even if other pipelines read the output repos */
+    bool by_source;             /* its source deletes it, because its file is gone */
+    bool dry_run;               /* do all, then return PL_ECANCELED, which undoes it */
+    struct pl_delete_loss loss; /* out: what goes with its output repos */
+    json_t *outputs;            /* an array to which the names of its output repos are added; borrowed, NULL = none */
 };
 
 /* Deletes the pipeline. arg: struct pl_pipeline_delete_args. PL_ENOTFOUND: no such pipeline; PL_EINUSE:

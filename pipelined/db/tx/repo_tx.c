@@ -79,8 +79,10 @@ int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (repos || pipelines)
         return pl_err_set(err, PL_EINUSE, "project \"%s\" still has %lld repos and %lld pipelines: delete them first", a->name,
                           (long long)repos, (long long)pipelines);
-    if (a->look)
-        return 0;
+    a->loss = (struct pl_delete_loss){0};
+    r = pl_sql_int(pl_tx_conn(tx), err, &a->loss.notifications, "SELECT count(*) FROM notify WHERE project = ?", "s", a->name);
+    if (r < 0 || a->look)
+        return r;
     a->changed = true;
     return pl_tx_emit(tx, PL_RECORD_PROJECT_DELETE, json_pack("{s:s}", "name", a->name), err);
 }
@@ -311,6 +313,35 @@ static int check_empty(struct pl_tx *tx, int64_t repo, const char *branch, struc
     return r == 0 && files ? pl_err_set(err, PL_ECONFLICT, "it is not empty: it has %lld files", (long long)files) : r;
 }
 
+/* Counts what the delete of a repo takes away. */
+static int repo_loss(struct pl_tx *tx, int64_t repo, struct pl_delete_loss *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r =
+        pl_sql_query(pl_tx_conn(tx), err, &rows,
+                     "SELECT (SELECT count(*) FROM commit_ WHERE repo = ?1), coalesce(sum(c.files), 0), coalesce(sum(c.bytes), 0)"
+                     " FROM branch b JOIN commit_ c ON c.id = b.head WHERE b.repo = ?1",
+                     "i", repo);
+
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    if (r > 0)
+        *ret = (struct pl_delete_loss){
+            .repos = 1, .commits = pl_col_int(&rows, 0), .files = pl_col_int(&rows, 1), .bytes = pl_col_int(&rows, 2)};
+    return PL_MIN(r, 0);
+}
+
+json_t *pl_delete_loss_json(const struct pl_delete_loss *loss)
+{
+    return json_pack("{s:I, s:I, s:I, s:I}", "repos", (json_int_t)loss->repos, "commits", (json_int_t)loss->commits, "files",
+                     (json_int_t)loss->files, "bytes", (json_int_t)loss->bytes);
+}
+
+/* A dry run does everything and is then undone. */
+static int end_delete(bool dry_run, struct pl_err *err)
+{
+    return dry_run ? pl_err_set(err, PL_ECANCELED, "dry run") : 0;
+}
+
 int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_repo_args *a = arg;
@@ -334,10 +365,12 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     a->changed = true;
     a->id = row.id;
-    r = pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
-    return r < 0 ? r
-                 : pl_tx_event(tx, "repo",
-                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
+    r = repo_loss(tx, row.id, &a->loss, err);
+    r = r < 0 ? r : pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
+    r = r < 0 ? r
+              : pl_tx_event(tx, "repo", json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"),
+                            err);
+    return r < 0 ? r : end_delete(a->dry_run, err);
 }
 
 /* Starts the stages that read the new branch. */
@@ -386,6 +419,44 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 || !*from.run ? r : run_of_branch(tx, a, err);
 }
 
+/* Counts the commits that the repo's rule keeps because of this branch alone: no other branch leads to them, the rule limits
+ * the commits of branches, and they are older than its days. Without a rule a deleted branch takes nothing along. */
+static int branch_loss(struct pl_tx *tx, int64_t repo, int64_t branch, struct pl_delete_loss *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_retention_rule rule = {0};
+    _cleanup_(json_decrefp) json_t *keep = NULL;
+    _cleanup_free_ char *text = NULL;
+    int r = pl_sql_text(pl_tx_conn(tx), err, &text,
+                        "SELECT coalesce(json_extract(options, '$.keep'), '{}') FROM repo WHERE id = ?", "i", repo);
+
+    *ret = (struct pl_delete_loss){0};
+    if (r < 0)
+        return r;
+    keep = json_loads(text, 0, NULL);
+    r = keep ? pl_retention_read(keep, &rule, err) : pl_err_nomem(err);
+    if (r < 0 || (!rule.commits && !rule.days))
+        return r;
+    r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                     "WITH RECURSIVE mine(id, run, parent) AS (SELECT c.id, c.run, c.parent FROM branch b JOIN commit_ c"
+                     " ON c.id = b.head WHERE b.id = ?2 UNION ALL SELECT c.id, c.run, c.parent FROM mine m JOIN commit_ c"
+                     " ON c.repo = ?1 AND c.run = m.parent LIMIT ?4),"
+                     " other(id, parent) AS (SELECT c.id, c.parent FROM branch b JOIN commit_ c ON c.id = b.head"
+                     " WHERE b.repo = ?1 AND b.id <> ?2 UNION SELECT c.id, c.parent FROM other o JOIN commit_ c"
+                     " ON c.repo = ?1 AND c.run = o.parent LIMIT ?4)"
+                     " SELECT count(*), coalesce(sum(iif(c.id = h.head, c.files, 0)), 0),"
+                     " coalesce(sum(iif(c.id = h.head, c.bytes, 0)), 0) FROM mine m JOIN commit_ c ON c.id = m.id"
+                     " JOIN branch h ON h.id = ?2 WHERE c.created_us <= ?3 AND m.id NOT IN (SELECT id FROM other)",
+                     "iiii", repo, branch, pl_tx_now_us(tx) - (int64_t)rule.days * PL_RETENTION_DAY_US,
+                     (int64_t)PL_BRANCH_LOSS_MAX);
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    if (r > 0)
+        *ret = (struct pl_delete_loss){.commits = pl_col_int(&rows, 0),
+                                       .files = pl_col_int(&rows, 1),
+                                       .bytes = pl_col_int(&rows, 2)};
+    return PL_MIN(r, 0);
+}
+
 int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_branch_args *a = arg;
@@ -409,8 +480,9 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
                           a->name, a->repo);
     r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
     r = r < 0 || !a->empty ? r : check_empty(tx, repo.id, a->name, err);
-    if (r < 0)
-        return r;
-    return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
-                      json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
+    r = r < 0 ? r : branch_loss(tx, repo.id, id, &a->loss, err);
+    r = r < 0 ? r
+              : pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
+                           json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
+    return r < 0 ? r : end_delete(a->dry_run, err);
 }

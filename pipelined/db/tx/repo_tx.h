@@ -7,6 +7,15 @@
 
 #define PL_REPO_COMMIT_WINDOW_MIN_MS 100 /* minimum of commit_window, unless it is 0 */
 #define PL_REPO_COMMIT_WINDOW_MAX_MS 60000
+#define PL_BRANCH_LOSS_MAX           10000 /* commits that are looked at for what the delete of a branch takes away */
+
+/* What a delete takes away. Files and bytes are those of the branches' heads, which is what users see of a repo. */
+struct pl_delete_loss {
+    int64_t repos, commits, files, bytes, notifications;
+};
+
+/* Returns {"repos", "commits", "files", "bytes"} as a new object. */
+json_t *pl_delete_loss_json(const struct pl_delete_loss *loss);
 
 struct pl_repo_args {
     const char *project;
@@ -19,9 +28,11 @@ struct pl_repo_args {
     bool look;     /* delete of a project: only check whether it is possible */
     bool changed;  /* out: something was created, set or deleted */
     /* Projects only. */
-    bool set_network; /* true: set network_off */
-    bool network_off; /* its stages have no network, whatever their specs say */
-    int64_t id;       /* out, for a delete: row id of the deleted repo */
+    bool set_network;           /* true: set network_off */
+    bool network_off;           /* its stages have no network, whatever their specs say */
+    int64_t id;                 /* out, for a delete: row id of the deleted repo */
+    bool dry_run;               /* delete: do all, then return PL_ECANCELED, which undoes it */
+    struct pl_delete_loss loss; /* out, for a delete: what it takes away */
     /* Options of input repos. */
     bool set_window;          /* true: set commit_window_ms */
     int64_t commit_window_ms; /* 0..PL_REPO_COMMIT_WINDOW_MAX_MS */
@@ -60,6 +71,11 @@ struct pl_branch_args {
     const char *from; /* create: a ref of the same repo, "" = start without a commit */
     bool force;       /* delete: even if a current stage reads it */
     bool empty;       /* delete: only if its head has no file */
+    bool dry_run;     /* delete: do all, then return PL_ECANCELED, which undoes it */
+    /* out, for a delete: `commits` that the repo's rule no longer keeps without the branch, at most
+     * PL_BRANCH_LOSS_MAX, and the files of the head if it is one of them. Those that something was made from, or that a job
+     * reads, stay nevertheless. */
+    struct pl_delete_loss loss;
     /* out, for a create: id of the run of the stages that read the branch; "" = no such stage, or no commit */
     char started[PL_ID_HEX + 1];
 };
