@@ -20,7 +20,7 @@
  *   spec_order      topological order of stages
  *   spec_origin     says where the fields of an effective spec come from
  *   spec_pachyderm  reads Pachyderm's pipeline spec
- *   spec_params     reads `params` combinations
+ *   spec_params     reads `params` combinations; rules for "${…}" in commands and variables
  *   spec_reader     one parse: position, problems, result
  *   spec_type       readers and writers of simple field types
  *   spec_type_pod   readers and writers of pod field types

@@ -4,7 +4,6 @@
 
 #include "pipelined/spec/datum_env.h"
 #include "pipelined/spec/output_prefix.h"
-#include "pipelined/text/param_text.h"
 #include "storage/base/map.h"
 #include "storage/base/path.h"
 
@@ -364,66 +363,6 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
         pl_spec_problem(r, "%s", err.msg);
 }
 
-/* True if every datum has the parameter. */
-static bool spec_has_param(const struct pl_stage *stage, const char *name, size_t len)
-{
-    bool all = pl_input_always(stage->input, "params");
-
-    for (size_t j = 0; j < stage->n_leaves && all; j++) {
-        const struct pl_input *leaf = stage->leaves[j];
-        bool found = pl_input_reads(leaf);
-
-        for (size_t k = 0; k < leaf->n_params; k++)
-            found = found || (strlen(leaf->param_names[k]) == len && memcmp(leaf->param_names[k], name, len) == 0);
-        all = found;
-    }
-    return all;
-}
-
-/* Checks that every datum has each parameter that the text uses as ${params.NAME}. */
-static void spec_check_param_names(struct spec_reader *r, const struct pl_stage *stage, const char *text)
-{
-    const char *name;
-    size_t len;
-
-    while (pl_param_text_next(text, &name, &len, &text) != NULL)
-        if (!spec_has_param(stage, name, len))
-            pl_spec_problem(r, "${params.%.*s}: not every datum has a parameter of that name", (int)PL_MIN(len, 60), name);
-}
-
-static void spec_check_params(struct spec_reader *r, size_t i)
-{
-    const struct pl_stage *stage = &r->spec->stages[i];
-    size_t path_len;
-    bool any = false;
-
-    for (size_t j = 0; j < stage->n_leaves; j++)
-        any = any || stage->leaves[j]->n_params > 0;
-    if (!any)
-        return; /* without parameters, "${params." is ordinary text */
-    pl_spec_enter_stage(r, i);
-    path_len = r->path.len;
-    for (size_t k = 0; k < stage->n_run; k++) {
-        const char *name, *rest = stage->run[k];
-        size_t len;
-
-        pl_spec_enter_key(r, "run");
-        pl_spec_enter_index(r, k);
-        spec_check_param_names(r, stage, stage->run[k]);
-        if (stage->datum.batch && pl_param_text_next(rest, &name, &len, &rest) != NULL)
-            pl_spec_problem(
-                r,
-                "a batch command starts once for many datums: it has to read each datum's /pfs/params/params.json, or d.params");
-        pl_spec_leave(r, path_len);
-    }
-    for (size_t k = 0; k < stage->n_env; k++) {
-        pl_spec_enter_key(r, "env");
-        pl_spec_enter_key(r, stage->env[k].key);
-        spec_check_param_names(r, stage, stage->env[k].value);
-        pl_spec_leave(r, path_len);
-    }
-}
-
 /* Names that the spec defines: name → struct pl_stage, name → struct pl_spec_repo. */
 struct names {
     struct pl_map stages, repos;
@@ -651,7 +590,7 @@ void pl_spec_check(struct spec_reader *r)
             spec_check_union(r, i, r->spec->stages[i].input);
         spec_check_env(r, i);
         spec_check_prefix(r, i);
-        spec_check_params(r, i);
+        pl_spec_check_variables(r, i);
         pl_spec_check_pod(r, i);
         spec_resolve(r, &names, i);
         spec_check_owner(r, i);

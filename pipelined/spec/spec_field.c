@@ -93,7 +93,11 @@ static const struct spec_field fields_of_stage[] = {
      .type = &pl_spec_type_texts,
      LIST(pl_stage, run, n_run),
      .min = 1,
-     .doc = "The command and its arguments, executed without a shell. Exactly one of `run` and `script` is given."},
+     .doc =
+         "The command and its arguments, executed without a shell. Exactly one of `run` and `script` is given. `${params.NAME}` "
+         "is "
+         "replaced by the datum's parameter; another `${params.…}`, `${param.…}` or `${INPUT.…}` is refused. `$${` is the text "
+         "`${`; any other `${` stays as it is, for a shell."},
     {.name = "script",
      FIELD(text, pl_stage, script),
      .min = 1,
@@ -119,7 +123,9 @@ static const struct spec_field fields_of_stage[] = {
      .fallback = "{}",
      .doc = "Environment variables; part of the datum key. Numbers and booleans are converted to text. `PYTHONUNBUFFERED`, "
             "`PL_DEVICE`, "
-            "`PL_GPU_COUNT` and `PL_SEED` are set unless given here; other names that start with `PL_` or `PACH_` are refused."},
+            "`PL_GPU_COUNT` and `PL_SEED` are set unless given here; other names that start with `PL_` or `PACH_` are refused. "
+            "`${…}` in "
+            "values is as in `run`."},
     {.name = "gpu",
      FIELD(gpu, pl_stage, gpu),
      .child = &pl_spec_object_gpu,

@@ -217,10 +217,48 @@ static void map_stdin(struct spec_reader *r, json_t *value, json_t *to, const ch
         set(r, to, key, json_stringn((const char *)text.data, text.len));
 }
 
+/* Returns the text with "$${" escaped, so that it reaches the command as it is written: Pachyderm has no escapes. A new
+ * reference; NULL if out of memory. */
+static json_t *escaped(const char *text)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    const char *at;
+    int r = 0;
+
+    while (r == 0 && (at = strstr(text, "$${")) != NULL) {
+        r = pl_buf_add(&out, text, (size_t)(at - text), NULL);
+        r = r < 0 ? r : pl_buf_add_str(&out, "$$${", NULL);
+        text = at + 3;
+    }
+    r = r < 0 ? r : pl_buf_add_str(&out, text, NULL);
+    return r < 0 || pl_buf_str(&out) == NULL ? NULL : json_string((const char *)out.data);
+}
+
+/* Copies a list or an object of texts, each escaped. Other values are copied for the native form's checks. */
+static void map_texts(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    json_t *copy = json_is_array(value) || json_is_object(value) ? json_copy(value) : json_incref(value), *one;
+    const char *name;
+    size_t i;
+
+    json_array_foreach(copy, i, one) if (json_is_string(one) && json_array_set_new(copy, i, escaped(json_string_value(one))) < 0)
+        r->failed = PL_ENOMEM;
+    json_object_foreach(copy, name,
+                        one) if (json_is_string(one) && json_object_set_new(copy, name, escaped(json_string_value(one))) < 0)
+        r->failed = PL_ENOMEM;
+    set(r, to, key, copy);
+}
+
 static void map_err_cmd(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    if (json_array_size(value) > 0 || !json_is_array(value))
-        set(r, to, key, json_pack("{s:O}", "run", value));
+    json_t *command = json_object();
+
+    if (json_array_size(value) == 0 && json_is_array(value)) {
+        json_decref(command);
+        return;
+    }
+    map_texts(r, value, command, "run");
+    set(r, to, key, command);
 }
 
 /* Copies the list without code 0, which is a success anyway. */
@@ -250,8 +288,8 @@ static void map_secrets(struct spec_reader *r, json_t *value, json_t *to, const 
 static void map_transform(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     static const struct field fields[] = {
-        {"image", map_same, "image"},         {"cmd", map_same, "run"},
-        {"stdin", map_stdin, "stdin"},        {"env", map_same, "env"},
+        {"image", map_same, "image"},         {"cmd", map_texts, "run"},
+        {"stdin", map_stdin, "stdin"},        {"env", map_texts, "env"},
         {"err_cmd", map_err_cmd, "on_error"}, {"accept_return_code", map_codes, "accept_codes"},
         {"user", map_same, "user"},           {"secrets", map_secrets, "secrets"},
     };

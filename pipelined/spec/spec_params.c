@@ -1,8 +1,10 @@
-/* Parses `params`: converts values to text, and each combination to its canonical JSON. */
+/* Parses `params`: converts values to text, and each combination to its canonical JSON. Checks "${…}" in a stage's commands and
+ * variables. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/datum_env.h"
 #include "pipelined/text/json_text.h"
+#include "pipelined/text/param_text.h"
 #include "storage/base/path.h"
 
 #include <stdio.h>
@@ -259,3 +261,168 @@ const struct spec_type pl_spec_type_params = {
     "{\"anyOf\":[{\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\"}},{\"type\":\"array\",\"items\":{\"type\":"
     "\"object\"}}]}",
     read_params, write_params};
+
+/* ---- "${…}" in commands and variables: only ${params.NAME} is replaced there. What looks like one of our variables and is none
+ * is a mistake, which would otherwise reach the command as it is; any other "${" is the shell's ---- */
+
+#define NAME_SHOWN 60 /* bytes of a name that messages show */
+
+/* True if some datum, or (`every`) each datum, has the parameter. */
+static bool has_param(const struct pl_stage *stage, const char *name, size_t len, bool every)
+{
+    bool all = pl_input_always(stage->input, "params"), some = false;
+
+    for (size_t j = 0; j < stage->n_leaves; j++) {
+        const struct pl_input *leaf = stage->leaves[j];
+        bool found = false;
+
+        for (size_t k = 0; k < leaf->n_params; k++)
+            found = found || (strlen(leaf->param_names[k]) == len && memcmp(leaf->param_names[k], name, len) == 0);
+        some = some || found;
+        all = all && (found || pl_input_reads(leaf));
+    }
+    return every ? all : some;
+}
+
+/* Writes the parameters that the stage's inputs have: "; there are ${params.a}, ${params.b}". */
+static int list_params(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err)
+{
+    size_t n = 0;
+    int r = 0;
+
+    for (size_t j = 0; j < stage->n_leaves && r == 0; j++) {
+        const struct pl_input *leaf = stage->leaves[j];
+
+        for (size_t k = 0; k < leaf->n_params && r == 0; k++, n++)
+            r = pl_buf_addf(out, err, "%s${params.%.*s}", n == 0 ? "; there is " : ", ", NAME_SHOWN, leaf->param_names[k]);
+    }
+    if (r == 0 && n == 0)
+        r = pl_buf_add_str(out, "; the stage has no params: add {\"params\": {\"NAME\": […]}} to its input", err);
+    return r;
+}
+
+/* Adds the problem of the variable at `open`, with what exists. */
+static void refuse(struct spec_reader *r, const struct pl_stage *stage, const char *open, size_t len, const char *why)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf list = {.max = 2048};
+
+    if (list_params(stage, &list, NULL) == PL_ENOMEM || !pl_buf_str(&list))
+        r->failed = PL_ENOMEM;
+    else
+        pl_spec_problem(r, "%.*s: %s%s; $%.*s is the literal text", (int)PL_MIN(len, (size_t)NAME_SHOWN), open, why,
+                        (const char *)list.data, (int)PL_MIN(len, (size_t)NAME_SHOWN), open);
+}
+
+/* Returns the input that the variable begins with the name of, before a dot; NULL = none. */
+static const struct pl_input *named_input(const struct pl_stage *stage, const char *name, size_t len)
+{
+    for (size_t j = 0; j < stage->n_leaves; j++) {
+        size_t n = stage->leaves[j]->name ? strlen(stage->leaves[j]->name) : 0;
+
+        if (n > 0 && len > n && name[n] == '.' && memcmp(stage->leaves[j]->name, name, n) == 0)
+            return stage->leaves[j];
+    }
+    return NULL;
+}
+
+/* Checks one variable: `open` is its "${", `len` its length with the closing brace. */
+static void check_variable(struct spec_reader *r, const struct pl_stage *stage, const char *open, size_t len)
+{
+    static const char params[] = "params.", param[] = "param.";
+    const char *name = open + 2;
+    size_t name_len = len - 2 - (open[len - 1] == '}');
+    const struct pl_input *input;
+    char why[2 * PL_NAME_MAX_BYTES + 160], var[PL_INPUT_VAR_BYTES];
+
+    if (name_len >= strlen(params) && memcmp(name, params, strlen(params)) == 0) {
+        const char *of = name + strlen(params);
+        size_t of_len = name_len - strlen(params);
+
+        if (open[len - 1] != '}')
+            refuse(r, stage, open, len, "it is never closed by }");
+        else if (has_param(stage, of, of_len, false) && !has_param(stage, of, of_len, true))
+            refuse(r, stage, open, len, "not every datum has a parameter of that name");
+        else if (!has_param(stage, of, of_len, false))
+            refuse(r, stage, open, len, "there is no parameter of that name");
+        return;
+    }
+    if (name_len >= strlen(param) && memcmp(name, param, strlen(param)) == 0) {
+        refuse(r, stage, open, len, "the word is params");
+        return;
+    }
+    input = named_input(stage, name, name_len);
+    if (input) {
+        snprintf(why, sizeof why, "only parameters are replaced here; the path of input \"%s\" is in the variable %s",
+                 input->name, pl_input_var(input->name, var));
+        refuse(r, stage, open, len, why);
+    } else if (name_len == 5 && memcmp(name, "datum", 5) == 0)
+        pl_spec_warning(r,
+                        "${datum} is not replaced here: the datum's id is in the variable PL_DATUM_ID; $${datum} is the literal "
+                        "text");
+}
+
+static void check_text(struct spec_reader *r, const struct pl_stage *stage, const char *text)
+{
+    const char *open, *close;
+
+    while ((open = pl_param_text_open(text)) != NULL) {
+        close = strchr(open, '}');
+        check_variable(r, stage, open, close ? (size_t)(close - open) + 1 : strlen(open));
+        text = open + 2;
+    }
+}
+
+static void check_texts(struct spec_reader *r, const struct pl_stage *stage, const char *const *texts, size_t n)
+{
+    size_t path_len = r->path.len;
+
+    for (size_t k = 0; k < n; k++) {
+        pl_spec_enter_index(r, k);
+        check_text(r, stage, texts[k]);
+        pl_spec_leave(r, path_len);
+    }
+}
+
+/* Checks that a batch command uses no parameter: it has many datums. */
+static void check_batch(struct spec_reader *r, const struct pl_stage *stage)
+{
+    size_t path_len = r->path.len;
+
+    for (size_t k = 0; k < stage->n_run && stage->datum.batch; k++) {
+        const char *name, *rest = stage->run[k];
+        size_t len;
+
+        if (pl_param_text_next(rest, &name, &len, &rest) == NULL || !has_param(stage, name, len, false))
+            continue;
+        pl_spec_enter_index(r, k);
+        pl_spec_problem(
+            r, "a batch command starts once for many datums: it has to read each datum's /pfs/params/params.json, or d.params");
+        pl_spec_leave(r, path_len);
+    }
+}
+
+/* A stored spec has no context. It was checked when it was created, perhaps by an older daemon, and must stay readable. */
+void pl_spec_check_variables(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    size_t stage_len;
+
+    if (r->ctx == NULL || r->pachyderm != NULL)
+        return;
+    pl_spec_enter_stage(r, i);
+    stage_len = r->path.len;
+    pl_spec_enter_key(r, "run");
+    check_texts(r, stage, stage->run, stage->n_run);
+    check_batch(r, stage);
+    pl_spec_leave(r, stage_len);
+    pl_spec_enter_key(r, "on_error");
+    pl_spec_enter_key(r, "run");
+    check_texts(r, stage, stage->err_run, stage->n_err_run);
+    pl_spec_leave(r, stage_len);
+    for (size_t k = 0; k < stage->n_env; k++) {
+        pl_spec_enter_key(r, "env");
+        pl_spec_enter_key(r, stage->env[k].key);
+        check_text(r, stage, stage->env[k].value);
+        pl_spec_leave(r, stage_len);
+    }
+}

@@ -65,6 +65,8 @@ void pl_spec_read_git(struct spec_reader *r, json_t *value, struct pl_input *inp
 /* Checks everything that involves more than one value: names, inputs, cycles, templates, and facts from the
  * store. */
 void pl_spec_check(struct spec_reader *r);
+/* Checks "${…}" in the commands and variables of stage i. */
+void pl_spec_check_variables(struct spec_reader *r, size_t i);
 /* Check the pod fields of stage i, and add warnings about them. */
 void pl_spec_check_pod(struct spec_reader *r, size_t i);
 void pl_spec_warn_pod(struct spec_reader *r, size_t i);

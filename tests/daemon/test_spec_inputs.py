@@ -2,7 +2,8 @@
 
 import json
 
-from conftest import sh
+import pytest
+from conftest import HttpError, sh
 
 
 def total(run, stage="s"):
@@ -49,6 +50,18 @@ def test_each_combination_of_params_is_a_datum(project):
     assert total(new) == (3, 2, 1)  # only the new combination ran
     project.stages(stages([5]), update=True)
     assert total(project.run("in", {"f": "2"})) == (1, 0, 1)
+
+
+def test_escaped_variables_reach_the_command_as_text(project):
+    """Also of a batch command, and of a stage without parameters; what names nothing is refused before it runs."""
+    say = {"run": ["sh", "-ec", 'echo "$1|$TAG" >"$PL_OUT/seen"', "sh", "$${params.lr} $${HOME}"], "env": {"TAG": "$${in.stem}"}}
+    batch = {"run": ["sh", "-ec", 'pl-next; echo "$1|$TAG" >"$PL_OUT/seen"; pl-next || true', "sh", "$${params.lr} $${HOME}"], "env": {"TAG": "$${in.stem}"}, "datum": {"batch": True}}
+    project.repo("in").stages({"name": "s", "input": {"repo": "in"}, **say}, {"name": "b", "input": {"repo": "in"}, **batch})
+    project.run("in", {"f": "1"})
+    assert project.read("s", "seen") == project.read("b", "seen") == b"${params.lr} ${HOME}|${in.stem}\n"
+    for field in ({"run": ["echo", "${params.lr}"]}, {"run": ["true"], "env": {"A": "${param.lr}"}}, {"run": ["echo", "${in.stem}"]}):
+        with pytest.raises(HttpError, match="the literal text"):
+            project.stages({"name": "t", "input": {"repo": "in"}, **field}, pipeline="q")
 
 
 def test_params_alone_run_when_the_pipeline_is_made(project):

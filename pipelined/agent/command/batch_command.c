@@ -125,6 +125,8 @@ static int start(struct pl_batch *b, const struct pl_runner_command *command, st
     struct pl_runner_command first = *command;
     int r = pl_env_of(b->env, NULL, NULL, &first.env, err);
 
+    /* the command has many datums: only escapes are replaced */
+    r = r < 0 ? r : pl_env_argv(b->env, NULL, command->argv, &first.argv, err);
     first.timeout_ms = 0; /* the datum's limit is measured here; the command as a whole has none */
     r = r < 0 ? r : pl_runner_client_begin(b->runner, &first, err);
     b->up = r == 0;

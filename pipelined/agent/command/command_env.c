@@ -213,7 +213,7 @@ static size_t params_of(const struct pl_agent_protocol_datum *row, struct pl_par
     json_t *value;
     size_t n = 0;
 
-    for (size_t i = 0; i < row->n_inputs && n == 0; i++)
+    for (size_t i = 0; row && i < row->n_inputs && n == 0; i++)
         json_object_foreach(row->inputs[i].values, key, value) params[n++] = (struct pl_param){key, json_string_value(value)};
     return n;
 }
@@ -223,13 +223,14 @@ int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, con
 {
     struct pl_param params[PL_PARAM_NAMES_MAX];
     size_t n_params = params_of(row, params), n = 0;
+    bool same = n_params == 0;
     const char **all;
 
     *ret = argv;
-    if (n_params == 0)
+    for (; argv[n]; n++)
+        same = same && !strstr(argv[n], "$${");
+    if (same)
         return 0;
-    while (argv[n])
-        n++;
     all = pl_arena_alloc(e->arena, (n + 1) * sizeof(*all));
     for (size_t i = 0; all && i < n; i++) {
         _cleanup_(pl_buf_finish) struct pl_buf text = {0};

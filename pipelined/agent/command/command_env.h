@@ -29,8 +29,8 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_agent_protocol_task *task,
 PL_MUST_CHECK
 int pl_env_of(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
               const char *const **ret, struct pl_err *err);
-/* Returns `argv` with ${params.NAME} replaced by the parameters of the datum `row`, or `argv` itself if the
- * datum has no parameters. Call it after pl_env_of for the same datum; the result is valid until the next
+/* Returns `argv` with ${params.NAME} replaced by the parameters of the datum `row` (NULL = none), and "$${" by
+ * "${"; `argv` itself if there is neither. Call it after pl_env_of for the same datum; the result is valid until the next
  * call of pl_env_of. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, const char *const *argv, const char *const **ret,

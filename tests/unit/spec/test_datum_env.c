@@ -110,8 +110,11 @@ static void parameters_are_variables_and_stand_in_the_values_of_env(void **state
         {"${params.lr", "${params.lr"},
         {"${params.${params.lr}}", "${params.0.1}"},
         {"", ""},
+        {"$${params.lr} $${HOME}", "${params.lr} ${HOME}"}, /* the escape */
+        {"$$${params.lr} $$ $", "$${params.lr} $$ $"},
+        {"$${params.${params.lr}}", "${params.0.1}"},
     };
-    static const struct pl_env_var env[] = {{"RATE", "r=${params.lr}"}};
+    static const struct pl_env_var env[] = {{"RATE", "r=${params.lr}"}, {"TEXT", "$${params.lr}"}};
     struct pl_datum_env_request q = request;
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     struct pl_env_var *got = NULL;
@@ -127,13 +130,14 @@ static void parameters_are_variables_and_stand_in_the_values_of_env(void **state
     q.params = params;
     q.n_params = 2;
     q.env = env;
-    q.n_env = 1;
+    q.n_env = 2;
     assert_int_equal(pl_datum_env(&q, arena, &got, &n, NULL), 0);
     for (size_t i = 0; i < n; i++)
-        found += (pl_streq(got[i].key, "PL_PARAM_LR") && pl_streq(got[i].value, "0.1")) ||
+        found += (pl_streq(got[i].key, "TEXT") && pl_streq(got[i].value, "${params.lr}")) ||
+                 (pl_streq(got[i].key, "PL_PARAM_LR") && pl_streq(got[i].value, "0.1")) ||
                  (pl_streq(got[i].key, "PL_PARAM_BATCH_SIZE") && pl_streq(got[i].value, "8")) ||
                  (pl_streq(got[i].key, "RATE") && pl_streq(got[i].value, "r=0.1"));
-    assert_int_equal(found, 3);
+    assert_int_equal(found, 4);
 }
 
 int main(void)

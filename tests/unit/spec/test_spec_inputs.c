@@ -58,6 +58,9 @@ static void params_are_combinations_in_one_spelling(void **state)
     }
 }
 
+/* The spec is a user's, not one that was stored. */
+static const struct pl_spec_context given;
+
 /* Inputs that not every datum has cannot be named where every datum needs a value. */
 static void what_a_datum_may_lack_is_not_named(void **state)
 {
@@ -78,7 +81,6 @@ static void what_a_datum_may_lack_is_not_named(void **state)
          "stages[0].run[1]: a batch command starts once"},
         {params, "\"run\": [\"x\"], \"env\": {\"B\": \"-${params.b}\"}", "stages[0].env.B: ${params.b}: not every datum"},
         {params, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "not every datum has a parameter \"b\""},
-        {either, "\"run\": [\"x\", \"${params.b} ${HOME}\"]", NULL},
         {either, "\"run\": [\"x\"], \"output\": {\"prefix\": \"${params.b}/\"}", "there are no params"},
     };
     char text[1024];
@@ -90,11 +92,80 @@ static void what_a_datum_may_lack_is_not_named(void **state)
 
         (void)snprintf(text, sizeof(text), "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": %s, %s}]}",
                        cases[i].input, cases[i].fields);
-        r = pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL);
+        r = pl_spec_parse(text, strlen(text), "t.json", &given, &spec, &problems, NULL);
         if ((r == 0) != (cases[i].says == NULL) || (r < 0 && strstr(problems.errors[0].text, cases[i].says) == NULL))
             fail_msg("%s\nsays: %s", text, r < 0 ? problems.errors[0].text : "nothing");
         pl_spec_destroy(spec);
     }
+}
+
+/* In commands and variables only ${params.NAME} is replaced. A text that looks like one of our variables and is none would
+ * reach the command as it is. */
+static void variables_that_name_nothing_are_refused_with_what_exists(void **state)
+{
+    static const char repo[] = "{\"repo\": \"data\", \"name\": \"r\", \"glob\": \"/*\"}";
+    static const char both[] = "{\"cross\": [{\"repo\": \"r\"}, {\"params\": {\"lr\": [1], \"k\": [2]}}]}";
+    static const struct {
+        const char *input, *text, *says; /* NULL: accepted */
+    } cases[] = {
+        {both, "${params.lr} ${params.k}", NULL},
+        {both, "${params.rate}",
+         "${params.rate}: there is no parameter of that name; there is ${params.k}, ${params.lr}; $${params.rate} is the literal "
+         "text"},
+        {both, "--x=${params.}", "${params.}: there is no parameter of that name"},
+        {both, "${params.lr", "${params.lr: it is never closed by }"},
+        {both, "${param.lr}", "${param.lr}: the word is params; there is ${params.k}, ${params.lr}"},
+        {both, "${r.stem}",
+         "${r.stem}: only parameters are replaced here; the path of input \"r\" is in the variable PL_INPUT_R"},
+        {repo, "${params.lr}", "${params.lr}: there is no parameter of that name; the stage has no params: add {"},
+        {repo, "${param.lr}", "${param.lr}: the word is params; the stage has no params"},
+        {repo, "a ${r.1}", "${r.1}: only parameters are replaced here"},
+        /* the shell's own, and what is escaped */
+        {repo, "${HOME} ${r} ${r%.*} ${r:-x} ${parameters.x} ${data.stem} ${params} $params.lr $(x) ${", NULL},
+        {repo, "$${params.lr} $${param.lr} $${r.stem} $${r.stem", NULL},
+        {repo, "$$${params.lr}", NULL}, /* "$" and an escape */
+        {repo, "$$$${r.stem}", NULL},
+    };
+    static const struct {
+        const char *before, *after, *place;
+    } fields[] = {{"\"run\": [\"x\", \"", "\"]", "stages[0].run[1]: "},
+                  {"\"run\": [\"x\"], \"env\": {\"V\": \"", "\"}", "stages[0].env.V: "},
+                  {"\"run\": [\"x\"], \"on_error\": {\"run\": [\"y\", \"", "\"]}", "stages[0].on_error.run[1]: "}};
+    char text[1024], says[512];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
+        for (size_t k = 0; k < PL_ARRAY_SIZE(fields); k++) {
+            struct pl_spec *spec = NULL;
+            int r;
+
+            (void)snprintf(text, sizeof(text), "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": %s, %s%s%s}]}",
+                           cases[i].input, fields[k].before, cases[i].text, fields[k].after);
+            (void)snprintf(says, sizeof(says), "%s%s", fields[k].place, cases[i].says ? cases[i].says : "");
+            r = pl_spec_parse(text, strlen(text), "t.json", &given, &spec, &problems, NULL);
+            if ((r == 0) != (cases[i].says == NULL) || (r < 0 && strstr(problems.errors[0].text, says) == NULL))
+                fail_msg("%s\nsays: %s", text, r < 0 ? problems.errors[0].text : "nothing");
+            pl_spec_destroy(spec);
+            spec = NULL;
+            assert_int_equal(pl_spec_parse(text, strlen(text), "stored", NULL, &spec, NULL, NULL), 0); /* stays readable */
+            pl_spec_destroy(spec);
+        }
+    }
+}
+
+static void datum_in_a_command_is_warned_of(void **state)
+{
+    static const char text[] =
+        "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": [\"x\", "
+        "\"${datum} $${datum}\"], \"output\": {\"prefix\": \"${datum}/\"}}]}";
+    struct pl_spec *spec = NULL;
+
+    (void)state;
+    assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &given, &spec, &problems, NULL), 0);
+    assert_int_equal(problems.n_warnings, 1);
+    assert_non_null(strstr(problems.warnings[0].text, "stages[0].run[1]: ${datum} is not replaced here: the datum's id is in the "
+                                                      "variable PL_DATUM_ID"));
+    pl_spec_destroy(spec);
 }
 
 static void wrong_inputs_are_refused_in_words(void **state)
@@ -218,8 +289,12 @@ static void the_last_spec_of_the_language_is_understood(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_spec_of_the_language_is_understood), cmocka_unit_test(params_are_combinations_in_one_spelling),
-        cmocka_unit_test(what_a_datum_may_lack_is_not_named),          cmocka_unit_test(what_is_told_apart_in_a_union_is_taken),
+        cmocka_unit_test(the_last_spec_of_the_language_is_understood),
+        cmocka_unit_test(params_are_combinations_in_one_spelling),
+        cmocka_unit_test(what_a_datum_may_lack_is_not_named),
+        cmocka_unit_test(variables_that_name_nothing_are_refused_with_what_exists),
+        cmocka_unit_test(datum_in_a_command_is_warned_of),
+        cmocka_unit_test(what_is_told_apart_in_a_union_is_taken),
         cmocka_unit_test(wrong_inputs_are_refused_in_words),
     };
 

@@ -69,6 +69,29 @@ static void every_field_with_a_counterpart_is_mapped(void **state)
         "2\\n\",\"timeout\":\"1500ms\",\"workers\":4}]}");
 }
 
+/* Pachyderm has no variables and no escape in commands: they reach the command as they are written. The native form, which is
+ * stored, spells "$${" with another "$". */
+static void commands_and_variables_mean_what_they_say(void **state)
+{
+    static const char text[] =
+        "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\", \"${a.stem} ${params.lr} ${datum}\", "
+        "\"$${HOME} $$${a}\"], \"env\": {\"A\": \"$${x}\"}, \"err_cmd\": [\"$${y}\"]}, "
+        "\"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}";
+    static const struct pl_spec_context given;
+    struct pl_spec *spec = NULL;
+    const struct pl_stage *stage;
+
+    (void)state;
+    assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &given, &spec, &problems, NULL), 0);
+    assert_int_equal(problems.n_warnings, 0);
+    stage = &spec->stages[0];
+    assert_string_equal(stage->run[1], "${a.stem} ${params.lr} ${datum}");
+    assert_string_equal(stage->run[2], "$$${HOME} $$$${a}");
+    assert_string_equal(stage->env[0].value, "$$${x}");
+    assert_string_equal(stage->err_run[0], "$$${y}");
+    pl_spec_destroy(spec);
+}
+
 static void the_gpu_of_1_x_is_understood_with_a_warning(void **state)
 {
     static const char text[] =
@@ -316,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_form_becomes_one_pipeline_of_one_stage),
         cmocka_unit_test(every_field_with_a_counterpart_is_mapped),
+        cmocka_unit_test(commands_and_variables_mean_what_they_say),
         cmocka_unit_test(the_gpu_of_1_x_is_understood_with_a_warning),
         cmocka_unit_test(mistakes_are_told_with_pachyderms_paths),
         cmocka_unit_test(every_other_field_is_refused_by_its_name_in_either_spelling),
