@@ -357,7 +357,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
     pl_engine_job_args(j, &c->end);
     c->end.state = "success";
     free((char *)c->end.reason); /* the job's current reason says that it is committing */
-    c->end.reason = left_out(&j->totals);
+    c->end.reason = j->no_datums ? strdup(j->no_datums) : left_out(&j->totals);
     c->end.output = j->run;
     pl_engine_pool(e, commit_on_pool, c);
 }

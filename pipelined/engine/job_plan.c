@@ -279,6 +279,7 @@ void pl_job_unplan(struct pl_ejob *j)
     free(TAKE_PTR(j->rows));
     free(TAKE_PTR(j->roots));
     free(TAKE_PTR(j->commits));
+    free(TAKE_PTR(j->no_datums));
     j->plan = pl_plan_destroy(j->plan);
     j->from = (struct pl_ebase){0};
     j->n_rows = 0;
@@ -351,6 +352,30 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
     return j->rows && j->results && j->has_result ? 0 : pl_err_nomem(err);
 }
 
+/* Says why a job has no datums: the first input without a match. Sets j->no_datums; "" = it has no input. */
+static int explain_none(struct pl_ejob *j, struct pl_err *err)
+{
+    _cleanup_(pl_plan_destroyp) struct pl_plan *whole = NULL;
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    struct pl_store *store;
+    int r = j->plan->partial ? pl_job_enumerate(j, NULL, &whole, err) : 0;
+
+    for (size_t i = 0; r == 0 && i < j->stage->def->n_leaves && text.len == 0; i++) {
+        const struct pl_input *leaf = j->stage->def->leaves[i];
+        struct pl_node_source source;
+
+        if (!pl_input_reads(leaf) || leaf->previous || (whole ? whole : j->plan)->leaves[i].n > 0)
+            continue;
+        r = pl_project_stores_get(j->engine->config.stores, leaf->project, &store, err);
+        source = (struct pl_node_source){r < 0 ? NULL : store, pl_store_node_get};
+        r = r < 0 ? r : pl_plan_no_match(leaf, &(struct pl_plan_input){j->roots[i], &source}, &text, err);
+    }
+    if (r < 0 || text.len == 0)
+        return r;
+    j->no_datums = pl_buf_str(&text) ? strdup((const char *)text.data) : NULL;
+    return j->no_datums ? 0 : pl_err_nomem(err);
+}
+
 static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
 {
     bool again = json_array_size(j->inputs) > 0;
@@ -391,6 +416,8 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
     r = r < 0 ? r : pl_job_read_base(j, &b.source, err);
     r = r < 0 ? r : open_tables(&b, err);
     r = r < 0 ? r : enumerate(j, err);
+    if (r == 0 && j->plan->n_total == 0)
+        r = explain_none(j, err);
     return r < 0 ? r : reuse(j, conn, &b, err);
 }
 

@@ -18,6 +18,7 @@
  *   plan_change     datums affected by changed matches
  *   plan_diff       matches that changed since the base commit
  *   plan_leaf       matches of one input
+ *   plan_no_match   why an input gives no datum, in words
  *   plan_retry      datums that failed in the base commit and run again */
 
 /* plan: the datums of a stage over given commits.
@@ -51,6 +52,7 @@
 #define PL_ENUM_KEY_MAX       1000u
 #define PL_PLAN_NO_PICK       UINT32_MAX /* value in `picks` for an input that the datum does not have */
 #define PL_PLAN_DEFAULT_BYTES ((size_t)4 << 30)
+#define PL_PLAN_LOOKED_MAX    10000u /* files of the repo that are looked at for the nearest glob */
 
 /* One input: the tree root of its commit (zero: there is no commit yet) and the source of its nodes. Not used
  * for `params`. */
@@ -143,3 +145,12 @@ PL_MUST_CHECK
 int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, struct pl_err *err);
 /* Writes "test=/test/b1.csv, model=/, params={"k":1}" for messages, cut at `size`. Returns `out`. */
 char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_t size);
+
+/* Appends to `out` why an input of a repo has no match: its glob, how many files its repo has, and the nearest glob that would
+ * match:
+ *
+ *   input "test": glob "/tests/ *.csv" matches none of the 12 files of repo "digits"; "/test/ *.csv" would match /test/a.csv
+ *
+ * (without the blanks). Blocks: reads the tree. PL_ENOMEM, errors of the source. */
+PL_MUST_CHECK
+int pl_plan_no_match(const struct pl_input *input, const struct pl_plan_input *from, struct pl_buf *out, struct pl_err *err);

@@ -149,6 +149,7 @@ static char *list(struct world *w, const char *sql)
 
 #define REPOS       "SELECT name || ' ' || kind FROM repo ORDER BY name"
 #define STAGES      "SELECT version || ' ' || name FROM stage WHERE current = 1 ORDER BY pipeline, position"
+#define KEPT        "SELECT group_concat(name, ' ') FROM repo r WHERE " PL_REPO_KEPT
 #define NEWEST_RUN  "SELECT stages FROM run ORDER BY ord DESC LIMIT 1"
 #define STAGE(n, i) "{'name': '" n "', 'run': ['x'], 'input': {'repo': '" i "', 'glob': '/*'}}"
 #define FLOW        "{'pipeline': 'flow', 'stages': [" STAGE("prepare", "digits") ", " STAGE("train", "prepare") "]}"
@@ -635,20 +636,15 @@ static void test_checkpoints_go_with_their_pipeline_or_repo(void **state)
     assert_string_equal(list(w, "SELECT count(*) FROM checkpoint"), "0");
 }
 
-#define KEPT "SELECT group_concat(name, ' ') FROM repo r WHERE " PL_REPO_KEPT
-
 static void test_kept_repos_are_inputs_until_the_next_stage_of_the_name(void **state)
 {
     struct world *w = *state;
     struct pl_err err;
 
     make(w, FLOW);
-    assert_string_equal(list(w, KEPT), "");
     assert_ok(delete_pipeline(w, "flow", true, false, &err), &err);
-    assert_string_equal(list(w, REPOS), "digits input, prepare output, train output");
     assert_string_equal(list(w, KEPT), "prepare train");
     make(w, "{'pipeline': 'other', 'stages': [" STAGE("train", "digits") "]}");
-    assert_string_equal(list(w, STAGES), "1 train");
     assert_string_equal(list(w, KEPT), "prepare");
 }
 
