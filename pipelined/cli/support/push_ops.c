@@ -43,6 +43,51 @@ int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret
     return 0;
 }
 
+static const char *author(void)
+{
+    const char *user = getenv("USER");
+
+    return user ? user : "";
+}
+
+/* Looks for the user's own open commit on the branch: the push goes into it. If there are several, or only those of others,
+ * says so: the push is then a commit of its own. An error is left to the push itself. */
+static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/open", p->to.project, p->to.repo);
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    const json_t *one, *own = NULL, *other = NULL;
+    size_t i, n_own = 0;
+
+    if (!path || pl_cli_call(c, "GET", path, NULL, &list, NULL) < 0)
+        return;
+    json_array_foreach(pl_show_at(list, "commits"), i, one)
+    {
+        if (!pl_streq(pl_show_text_at(one, "branch"), p->to.name) || json_is_true(pl_show_at(one, "gathers")))
+            continue;
+        if (pl_streq(pl_show_text_at(one, "author"), author())) {
+            own = one;
+            n_own++;
+        } else
+            other = one;
+    }
+    if (n_own == 1) {
+        snprintf(p->to.name, sizeof p->to.name, "%s", pl_show_text_at(own, "id"));
+        p->open = true;
+    } else if (n_own > 1 && !c->quiet)
+        pl_show_print(stderr,
+                      "pipelinectl: %s@%s has %zu open commits of yours, so this is a commit of its own; %s@%.8s in the place "
+                      "of the branch names one of them\n",
+                      p->to.repo, p->to.name, n_own, p->to.repo, pl_show_text_at(own, "id"));
+    else if (other && !c->quiet)
+        pl_show_print(
+            stderr,
+            "pipelinectl: open commit %.8s of %s@%s is not yours but of \"%s\", so this is a commit of its own; %s@%.8s "
+            "in the place of the branch puts into it\n",
+            pl_show_text_at(other, "id"), p->to.repo, p->to.name, pl_show_text_at(other, "author"), p->to.repo,
+            pl_show_text_at(other, "id"));
+}
+
 int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err)
 {
     int r = pl_cli_ref(c, text, &p->to, err);
@@ -58,14 +103,9 @@ int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p
     if (r == 0 && p->open && p->base)
         r = pl_err_set(err, PL_EUSAGE,
                        "--base is not accepted for an open commit: its base is the commit that it was started on");
+    if (r == 0 && !p->open && !p->base)
+        find_own_open(c, p);
     return r;
-}
-
-static const char *author(void)
-{
-    const char *user = getenv("USER");
-
-    return user ? user : "";
 }
 
 static int add_argument(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
@@ -143,11 +183,35 @@ static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const 
                     commit);
 }
 
+/* Says that the push made the branch, if stages read other branches of the repo, but not this one: its name is perhaps
+ * misspelled. */
+static void say_made_branch(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)
+{
+    const json_t *read = pl_show_at(answer, "stages_read");
+    const char *words[100], *branch = pl_show_text_at(answer, "branch"), *nearest;
+    char repo[PL_CLI_REPO_TEXT];
+    size_t n = PL_MIN(json_array_size(read), PL_ARRAY_SIZE(words));
+    bool is_read = false;
+
+    for (size_t i = 0; i < n; i++) {
+        words[i] = json_string_value(json_array_get(read, i));
+        is_read = is_read || pl_streq(words[i], branch);
+    }
+    if (c->quiet || n == 0 || is_read)
+        return;
+    nearest = pl_word_nearest(branch, words, n);
+    pl_cli_repo_text(p->to.project, p->to.repo, repo);
+    pl_show_print(stderr, "pipelinectl: this made branch \"%s\" of repo %s, which no stage reads; ", branch, repo);
+    pl_show_print(stderr, nearest ? "did you mean \"%s\"? " : "stages read \"%s\". ", nearest ? nearest : words[0]);
+    pl_show_print(stderr, "pipelinectl delete branch %s@%s takes it back\n", repo, branch);
+}
+
 int pl_cli_push_print(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *run = pl_show_text_at(answer, "run");
     char size[32], added[32];
 
+    say_made_branch(c, p, answer);
     if (c->json)
         return pl_show_json(answer, err);
     if (json_is_true(pl_show_at(answer, "open"))) {

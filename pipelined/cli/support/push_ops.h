@@ -19,7 +19,8 @@ struct pl_cli_push {
 };
 
 /* Parses "REPO@BRANCH[:/PATH]" into `p`. In place of the branch there may be the id of an open commit, or the
- * start of it; without a branch it is master. PL_EUSAGE: the text names a finished commit, or p->base is set
+ * start of it; without a branch it is master. If the user has one open commit on the branch, the push goes into it, unless
+ * p->base is set. PL_EUSAGE: the text names a finished commit, or p->base is set
  * and the text names an open commit. */
 PL_MUST_CHECK
 int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err);

@@ -88,6 +88,7 @@ int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, si
 
 struct pl_push_result {
     bool changed;               /* false: the tree is unchanged; there is no commit and no run */
+    bool made_branch;           /* the push made the branch, or its first commit */
     char commit[PL_ID_HEX + 1]; /* the branch's head afterwards; "" = it still has none */
     struct pl_hash root;
     int64_t files, bytes;

@@ -343,6 +343,7 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     if (r < 0)
         return r;
     ret->changed = changed;
+    ret->made_branch = changed && !p->has_head;
     ret->root = c.root;
     ret->files = changed ? c.files : p->head.files;
     ret->bytes = changed ? c.bytes : p->head.bytes;
