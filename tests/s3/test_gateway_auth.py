@@ -1,6 +1,7 @@
 """Who may come in by S3: signatures in header and query, their time, what they cover; and bodies whose framing lies."""
 import hashlib
 import io
+import json
 import os
 import pwd
 import socket
@@ -47,8 +48,20 @@ def test_a_key_that_nobody_has_and_a_wrong_secret(gate):
 def test_version_2_is_refused_with_a_clear_error(gate):
     answer = gate.send("GET", f"/{BUCKET}", headers={"Authorization": "AWS pipelined:frJIUN8DYpKDtOLCwo//yllqDzg=", "Date": "Tue, 27 Mar 2007 19:36:42 +0000"})
     refused(answer, "InvalidRequest", 400)
-    assert "AWS4-HMAC-SHA256" in answer.message
+    assert "Version 2" in answer.message and "AWS4-HMAC-SHA256" in answer.message
     refused(gate.send("GET", f"/{BUCKET}", {"AWSAccessKeyId": "pipelined", "Expires": "9999999999", "Signature": "x="}), "InvalidRequest", 400)
+
+
+@pytest.mark.parametrize("method", ["get_object", "put_object"])
+def test_with_the_region_of_s3_env_boto_presigns_urls_that_work(gate, shared, method):
+    """Without a signature version in its config: botocore then chooses one by the region."""
+    env = json.loads(shared.ctl("s3", "env", "--json").out)
+    s3 = boto3.client("s3", endpoint_url=gate.url, aws_access_key_id=env["AWS_ACCESS_KEY_ID"], aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+                      region_name=env["AWS_DEFAULT_REGION"], config=botocore.client.Config(s3={"addressing_style": "path"}))
+    s3.put_object(Bucket=BUCKET, Key="presigned-by-boto", Body=b"x")
+    url = s3.generate_presigned_url(method, Params={"Bucket": BUCKET, "Key": "presigned-by-boto"})
+    answer = gate.send("GET" if method == "get_object" else "PUT", "", target=url.removeprefix(gate.url))
+    assert (answer.status, answer.body) == (200, b"x" if method == "get_object" else b"")
 
 
 @pytest.mark.parametrize("offset,code", [(-14 * 60, ""), (14 * 60, ""), (-16 * 60, "RequestTimeTooSkewed"), (16 * 60, "RequestTimeTooSkewed"),

@@ -168,7 +168,19 @@ def test_if_none_match_puts_only_what_is_not_there(gate, s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="f")["Body"].read() == b"1"
     s3.delete_object(Bucket=bucket, Key="f")
     assert gate.ask("PUT", path, headers=first, body=b"3").status == 200
-    assert gate.ask("PUT", path, headers={"If-None-Match": '"x"'}, body=b"4").code == "NotImplemented"
+
+
+def test_if_none_match_takes_etags(gate, s3, bucket):
+    path = f"/{bucket}/f"
+    etag = s3.put_object(Bucket=bucket, Key="f", Body=b"1")["ETag"]
+    for same in (etag, etag.strip('"'), f'"x", {etag}', "*"):
+        assert (lambda a: (a.status, a.code))(gate.ask("PUT", path, headers={"If-None-Match": same}, body=b"2")) == (412, "PreconditionFailed"), same
+    assert gate.ask("PUT", path, headers={"If-None-Match": '"x"'}, body=b"2").status == 200
+    assert gate.ask("PUT", path, headers={"If-None-Match": etag}, body=b"3").status == 200  # no longer the file's
+    assert gate.ask("PUT", f"/{bucket}/new", headers={"If-None-Match": etag}, body=b"3").status == 200
+    assert gate.ask("PUT", path, headers={"If-None-Match": etag, "If-Match": etag}, body=b"4").code == "InvalidRequest"
+    assert gate.ask("PUT", path, headers={"If-None-Match": etag, "x-amz-copy-source": f"{bucket}/new"}).code == "PreconditionFailed"
+    assert gate.ask("PUT", path, headers={"If-None-Match": '"x"', "x-amz-copy-source": f"{bucket}/new"}).status == 200
 
 
 def test_if_match_puts_only_over_what_it_names(gate, shared, s3, bucket):
@@ -182,6 +194,33 @@ def test_if_match_puts_only_over_what_it_names(gate, shared, s3, bucket):
     assert gate.ask("PUT", path, headers={"If-Match": etag}, body=b"3").code == "PreconditionFailed"  # in the head now
     assert gate.ask("PUT", path, headers={"If-Match": answer.headers["etag"].strip('"')}, body=b"3").status == 200
     assert gate.ask("DELETE", path, headers={"If-Match": etag}).code == "PreconditionFailed"
+    assert gate.ask("DELETE", f"/{bucket}/none", headers={"If-Match": etag}).status == 204  # as in S3
+
+
+def test_conditions_of_deleting(gate, shared, s3, bucket):
+    path, size, date = f"/{bucket}/f", "x-amz-if-match-size", "x-amz-if-match-last-modified-time"
+    s3.put_object(Bucket=bucket, Key="f", Body=b"123")
+    modified = gate.ask("HEAD", path).headers["last-modified"]
+    for bad in ({size: "4"}, {date: "Wed, 12 Oct 2009 17:50:00 GMT"}, {size: "3", date: "Wed, 12 Oct 2009 17:50:00 GMT"}):
+        assert gate.ask("DELETE", path, headers=bad).code == "PreconditionFailed", bad
+    for wrong in ({size: "x"}, {date: "yesterday"}):
+        assert gate.ask("DELETE", path, headers=wrong).code == "InvalidArgument", wrong
+    assert gate.ask("PUT", path, headers={size: "3"}, body=b"4").code == "NotImplemented"
+    assert gate.ask("DELETE", path, headers={size: "3", date: modified}).status == 204
+    assert gate.ask("HEAD", path).status == 404
+    shared.push(bucket, "theirs", "12")  # has no date of its own: that of its commit holds
+    modified = gate.ask("HEAD", f"/{bucket}/theirs").headers["last-modified"]
+    assert gate.ask("DELETE", f"/{bucket}/theirs", headers={size: "2", date: modified}).status == 204
+
+
+@pytest.mark.parametrize("form", ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y", "%Y-%m-%dT%H:%M:%SZ"])
+def test_dates_of_any_form_are_conditions(gate, s3, bucket, form):
+    s3.put_object(Bucket=bucket, Key="f", Body=b"x")
+    hour = datetime.timedelta(hours=1)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    for name, good, bad in (("If-Modified-Since", now - hour, now + hour), ("If-Unmodified-Since", now + hour, now - hour)):
+        assert gate.ask("GET", f"/{bucket}/f", headers={name: good.strftime(form)}).status == 200
+        assert gate.ask("GET", f"/{bucket}/f", headers={name: bad.strftime(form)}).status in (304, 412)
 
 
 def test_of_sixteen_who_want_to_be_first_one_is(gate, s3, bucket):
@@ -469,6 +508,18 @@ def test_what_is_not_there_says_its_name(gate, bucket, method, path, query, name
     answer = gate.ask(method, f"/{bucket}{path}", {query: ""} if query else {})
     assert (answer.status, answer.code) == (501, "NotImplemented")
     assert name in answer.message
+
+
+@pytest.mark.parametrize("call,name", [
+    (lambda s3, bucket: s3.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled"}), "PutObjectLockConfiguration"),
+    (lambda s3, bucket: s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={}), "PutBucketNotificationConfiguration"),
+    (lambda s3, bucket: s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": []}), "PutBucketLifecycleConfiguration"),
+    (lambda s3, bucket: s3.put_object_legal_hold(Bucket=bucket, Key="f", LegalHold={"Status": "ON"}), "PutObjectLegalHold")])
+def test_what_is_not_there_says_its_name_whatever_body_it_has(s3, bucket, call, name):
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        call(s3, bucket)
+    error = refused.value.response["Error"]
+    assert error["Code"] == "NotImplemented" and name in error["Message"]
 
 
 @pytest.mark.parametrize("header,value,code", [("x-amz-acl", "public-read", "NotImplemented"), ("x-amz-tagging", "a=b", "NotImplemented"),

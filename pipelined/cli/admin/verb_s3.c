@@ -143,6 +143,11 @@ static int print_export(const char *name, const char *text, struct pl_err *err)
     return r < 0 ? pl_err_errno(err, errno, "standard output") : 0;
 }
 
+/* The region that S3 clients are told. The gateway accepts any region. With a region that has ever known Signature
+ * Version 2, such as us-east-1, botocore presigns URLs by that version, which the gateway refuses. This region
+ * has only known Version 4, and clients that check names of regions know it. */
+#define CLIENT_REGION "eu-central-1"
+
 /* Prints the lines for `eval` by a shell. Newer AWS SDKs, and the wrappers of most other clients, read
  * AWS_ENDPOINT_URL. */
 static int s3_env(struct pl_cli *c, struct pl_err *err)
@@ -159,7 +164,7 @@ static int s3_env(struct pl_cli *c, struct pl_err *err)
         return r;
     out = json_pack("{s:s, s:s, s:s, s:s}", "AWS_ENDPOINT_URL", pl_show_text_at(status, "s3_url"), "AWS_ACCESS_KEY_ID",
                     pl_show_text_at(key, "access_key"), "AWS_SECRET_ACCESS_KEY", pl_show_text_at(key, "secret_key"),
-                    "AWS_DEFAULT_REGION", "us-east-1");
+                    "AWS_DEFAULT_REGION", CLIENT_REGION);
     if (!out)
         return pl_err_nomem(err);
     if (c->json)

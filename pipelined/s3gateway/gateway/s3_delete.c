@@ -44,7 +44,8 @@ static void delete_done(void *self, struct pl_open_commit *c, uint64_t new_bytes
 
     (void)new_bytes;
     (void)c;
-    if (r < 0)
+    /* as in S3, a key that is not there meets every condition of DELETE; here another client has just deleted it */
+    if (r < 0 && r != PL_S3_NO_SUCH_KEY)
         pl_s3_refuse(q, err);
     else
         pl_http_reply(q->http, 204, NULL, NULL, 0);
@@ -61,8 +62,7 @@ int pl_s3_delete_object(struct pl_s3_request *q, struct pl_err *err)
     r = r < 0 ? r : pl_s3_check_write_conditions(q, err);
     r = r < 0 ? r : pl_s3_view(q, &q->target, NULL, &view, err);
     r = r < 0 ? r : is_there(&view, q->key, q->key_len, err);
-    if (r == 0 && pl_s3_header(q, "If-Match"))
-        return pl_s3_error(err, PL_S3_NO_SUCH_KEY);
+    q->head_us = view.head.created_us;
     if (r == 0)
         pl_http_reply(q->http, 204, NULL, NULL, 0);
     if (r <= 0 || !path_of(q->key, q->key_len, &op))

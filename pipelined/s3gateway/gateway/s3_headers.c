@@ -120,13 +120,21 @@ void pl_s3_iso_time(int64_t us, char ret[32])
     memcpy(p, "Z", 2);
 }
 
-/* Returns seconds since 1970; -1 if the text is not an HTTP date. */
+/* Returns seconds since 1970; -1 if the text is not an HTTP date. RFC 9110, section 5.6.7, has three forms;
+ * some clients also send the form of S3's documents. */
 static int64_t parse_http_time(const char *text)
 {
-    struct tm t = {0};
-    const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &t);
+    static const char *const forms[] = {"%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y",
+                                        "%Y-%m-%dT%H:%M:%SZ"};
 
-    return end && !*end ? (int64_t)timegm(&t) : -1;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(forms); i++) {
+        struct tm t = {0};
+        const char *end = strptime(text, forms[i], &t);
+
+        if (end && !*end)
+            return (int64_t)timegm(&t);
+    }
+    return -1;
 }
 
 /* ---- attributes of a put ---- */
@@ -445,35 +453,64 @@ int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, con
     return 0;
 }
 
+#define IF_MODIFIED "x-amz-if-match-last-modified-time"
+#define IF_SIZE     "x-amz-if-match-size"
+
+/* Headers whose value must be that of the present file. */
+static const char *const match_headers[] = {"If-Match", IF_MODIFIED, IF_SIZE};
+
+static bool has_match(const struct pl_s3_request *q)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(match_headers); i++)
+        if (pl_s3_header(q, match_headers[i]))
+            return true;
+    return false;
+}
+
 bool pl_s3_has_write_conditions(const struct pl_s3_request *q)
 {
-    return pl_s3_header(q, "If-Match") || pl_s3_header(q, "If-None-Match");
+    return has_match(q) || pl_s3_header(q, "If-None-Match");
 }
 
 int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *err)
 {
-    const char *none = pl_s3_header(q, "If-None-Match");
+    const char *modified = pl_s3_header(q, IF_MODIFIED), *size = pl_s3_header(q, IF_SIZE);
+    uint64_t bytes;
 
-    if (none && !pl_streq(none, "*"))
-        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED,
-                          "If-None-Match of a write must be \"*\": other values are not implemented.");
-    if (none && pl_s3_header(q, "If-Match"))
+    if (pl_s3_header(q, "If-None-Match") && pl_s3_header(q, "If-Match"))
         return pl_err_set(err, PL_S3_INVALID_REQUEST, "If-Match and If-None-Match cannot be used together.");
+    if ((modified || size) && !pl_streq(q->op->method, "DELETE"))
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is a condition of DeleteObject only.", modified ? IF_MODIFIED : IF_SIZE);
+    if (modified && parse_http_time(modified) < 0)
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT,
+                          IF_MODIFIED ": \"%.60s\" is not a date such as Wed, 12 Oct 2009 17:50:00 GMT.", modified);
+    if (size && !pl_s3_number(size, &bytes))
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, IF_SIZE ": \"%.40s\" is not a number of bytes.", size);
     return 0;
+}
+
+/* Returns the time that HEAD gives as Last-Modified. */
+static int64_t modified_of(const struct pl_s3_request *q, const struct pl_branch_file *f)
+{
+    struct pl_file_attributes a = attributes_of(&f->attributes);
+
+    return pl_file_attributes_modified(&a, f->open ? pl_open_commit_head(f->open)->created_us : q->head_us);
 }
 
 int pl_s3_write_conditions(void *self, const struct pl_branch_file *now, struct pl_err *err)
 {
     const struct pl_s3_request *q = self;
-    const char *match = pl_s3_header(q, "If-Match");
+    const char *match = pl_s3_header(q, "If-Match"), *none = pl_s3_header(q, "If-None-Match");
+    const char *modified = pl_s3_header(q, IF_MODIFIED), *size = pl_s3_header(q, IF_SIZE);
     char etag[PL_S3_ETAG_MAX + 1];
+    uint64_t bytes;
 
-    if (pl_s3_header(q, "If-None-Match") && now)
-        return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
-    if (!match)
-        return 0;
     if (!now)
-        return pl_s3_error(err, PL_S3_NO_SUCH_KEY);
+        return has_match(q) ? pl_s3_error(err, PL_S3_NO_SUCH_KEY) : 0;
     pl_s3_etag(&now->entry, &now->attributes, etag);
-    return pl_s3_etag_listed(match, etag) ? 0 : pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
+    if ((none && pl_s3_etag_listed(none, etag)) || (match && !pl_s3_etag_listed(match, etag)) ||
+        (size && pl_s3_number(size, &bytes) && bytes != now->entry.size) ||
+        (modified && parse_http_time(modified) != modified_of(q, now) / 1000000))
+        return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
+    return 0;
 }

@@ -48,8 +48,9 @@ bool pl_s3_etag_listed(const char *list, const char *etag);
 PL_MUST_CHECK
 int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, const char *etag, int64_t modified_us,
                           bool *ret_unchanged, struct pl_err *err);
-/* Checks that the conditions of a write are supported: "If-None-Match: *" or If-Match. PL_S3_NOT_IMPLEMENTED,
- * PL_S3_INVALID_REQUEST. */
+/* Checks the form of a write's conditions: If-None-Match or If-Match, with ETags or "*"; of a DELETE also
+ * x-amz-if-match-last-modified-time and x-amz-if-match-size. PL_S3_NOT_IMPLEMENTED, PL_S3_INVALID_REQUEST,
+ * PL_S3_INVALID_ARGUMENT. */
 PL_MUST_CHECK
 int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *err);
 /* Checks the conditions of a write against the present file (`now`, NULL = none); a

@@ -158,6 +158,10 @@ static int verdict(enum pl_sigv4_verdict v, const struct pl_err *why, struct pl_
 
     if (v == PL_SIGV4_OK)
         return 0;
+    if (v == PL_SIGV4_V2)
+        return pl_err_set(err, codes[v],
+                          "Signature Version 2 is not supported. Please use AWS4-HMAC-SHA256: in boto3, "
+                          "Config(signature_version=\"s3v4\") or a region such as eu-central-1.");
     return pl_err_set(err, codes[v], *why->msg ? "%s (%s)" : "%s", message, why->msg);
 }
 
@@ -170,10 +174,11 @@ static int read_payload(struct pl_s3_request *q, const struct pl_sigv4_request *
     return 0;
 }
 
-/* A request without a body must not state the hash of other bytes. */
+/* A request without a body must not state the hash of other bytes. Operations that are not implemented are
+ * refused by their name, whatever body they have. */
 static int check_no_body(const struct pl_s3_request *q, struct pl_err *err)
 {
-    if (!q->op->body_max && strspn(q->payload, "0123456789abcdefABCDEF") == PL_SIGV4_HEX &&
+    if (q->op->run && !q->op->body_max && strspn(q->payload, "0123456789abcdefABCDEF") == PL_SIGV4_HEX &&
         strcasecmp(q->payload, PL_SIGV4_EMPTY_SHA256) != 0)
         return pl_s3_error(err, PL_S3_WRONG_SHA256);
     return 0;
