@@ -41,6 +41,27 @@ int pl_file_attributes_add_meta(struct pl_buf *out, const char *name, const char
     return r < 0 ? r : pl_buf_add(out, value, value_len, err);
 }
 
+int pl_file_attributes_add_parts(struct pl_buf *out, const uint64_t *sizes, size_t n, const uint8_t *sums, size_t sum_bytes,
+                                 struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0}, runs = {0};
+    size_t n_runs = 0;
+    int r = 0;
+
+    for (size_t i = 0, same; i < n && r == 0; i += same) {
+        for (same = 1; i + same < n && sizes[i + same] == sizes[i]; same++)
+            ;
+        n_runs++;
+        r = pl_buf_add_varint(&runs, same, err);
+        r = r < 0 ? r : pl_buf_add_varint(&runs, sizes[i], err);
+    }
+    r = r < 0 ? r : pl_buf_add_varint(&text, n_runs, err);
+    r = r < 0 ? r : pl_buf_add(&text, runs.data, runs.len, err);
+    if (r == 0 && sums)
+        r = pl_buf_add(&text, sums, n * sum_bytes, err);
+    return r < 0 ? r : pl_file_attributes_add(out, PL_ATTR_PARTS, text.data, text.len, err);
+}
+
 /* ---- reading ---- */
 
 static bool read_field(struct pl_cursor *c, struct pl_attribute_field *ret)
@@ -78,6 +99,58 @@ bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribu
     while (pl_file_attributes_next(a, &at, ret))
         if (ret->tag == tag)
             return true;
+    return false;
+}
+
+/* Reads a PARTS field; false if it is malformed. */
+static bool read_parts(const struct pl_attribute_field *f, struct pl_file_parts *ret)
+{
+    struct pl_cursor c = pl_cursor_of(f->bytes, f->len);
+    uint64_t runs = pl_cursor_varint(&c), sums;
+
+    *ret = (struct pl_file_parts){.runs = c.p};
+    for (; runs && !c.failed; runs--) {
+        uint64_t parts = pl_cursor_varint(&c), size = pl_cursor_varint(&c), bytes;
+
+        if (!parts || parts > UINT32_MAX || __builtin_mul_overflow(parts, size, &bytes) ||
+            __builtin_add_overflow(ret->bytes, bytes, &ret->bytes) || ret->n + parts > UINT32_MAX)
+            return false;
+        ret->n += parts;
+    }
+    ret->end = c.p;
+    sums = pl_cursor_left(&c);
+    if (c.failed || !ret->n || sums % ret->n)
+        return false;
+    ret->sum_bytes = (size_t)(sums / ret->n);
+    ret->sums = sums ? c.p : NULL;
+    return true;
+}
+
+bool pl_file_attributes_parts(const struct pl_file_attributes *a, struct pl_file_parts *ret)
+{
+    struct pl_attribute_field f;
+
+    return pl_file_attributes_find(a, PL_ATTR_PARTS, &f) && read_parts(&f, ret);
+}
+
+bool pl_file_parts_get(const struct pl_file_parts *p, uint64_t number, uint64_t *ret_first, uint64_t *ret_size,
+                       const uint8_t **ret_sum)
+{
+    struct pl_cursor c = pl_cursor_of(p->runs, (size_t)(p->end - p->runs));
+    uint64_t first = 0, before = 0;
+
+    while (number > before && number <= p->n && pl_cursor_left(&c)) {
+        uint64_t parts = pl_cursor_varint(&c), size = pl_cursor_varint(&c);
+
+        if (number <= before + parts) {
+            *ret_first = first + (number - before - 1) * size;
+            *ret_size = size;
+            *ret_sum = p->sums ? p->sums + (number - 1) * p->sum_bytes : NULL;
+            return true;
+        }
+        before += parts;
+        first += parts * size;
+    }
     return false;
 }
 
@@ -155,11 +228,17 @@ static bool meta_ok(const struct pl_attribute_field *f, const struct pl_attribut
 
 static bool field_ok(const struct pl_attribute_field *f, const struct pl_attribute_field *last)
 {
+    struct pl_file_parts parts;
+
     switch (f->tag) {
     case PL_ATTR_MODIFIED:
         return f->tag > last->tag && f->len == MODIFIED_BYTES;
     case PL_ATTR_CHECKSUM:
         return f->tag > last->tag && f->len > 1 && text_ok(f->bytes + 1, f->len - 1);
+    case PL_ATTR_PARTS:
+        return f->tag > last->tag && read_parts(f, &parts);
+    case PL_ATTR_TAGS:
+        return f->tag > last->tag && text_ok(f->bytes, f->len);
     case PL_ATTR_META:
         return meta_ok(f, last);
     default:

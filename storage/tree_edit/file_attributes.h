@@ -10,7 +10,11 @@
  *   3 TYPE         Content-Type                     8 EXPIRES   Expires
  *   4 CACHE        Cache-Control                    9 CHECKSUM  u8 algorithm, then the header's text:
  *   5 DISPOSITION  Content-Disposition                          base64, or base64-PARTS
+ *  10 PARTS        the parts of a multipart upload 11 TAGS      object tags, as in x-amz-tagging: A=1&B=2
  *                                                  16 META      name in lower case, one zero byte, value
+ *
+ * PARTS: varint number of runs, then for each run of parts of one size: varint number of parts, varint bytes of
+ * each; then nothing, or the checksum of each part, in binary, all of one length.
  *
  * Texts contain no byte < 0x20 except tab, and no 0x7F. No I/O; any thread. */
 #pragma once
@@ -29,6 +33,8 @@ enum pl_attribute {
     PL_ATTR_LANGUAGE = 7,
     PL_ATTR_EXPIRES = 8,
     PL_ATTR_CHECKSUM = 9,
+    PL_ATTR_PARTS = 10,
+    PL_ATTR_TAGS = 11,
     PL_ATTR_META = 16
 };
 
@@ -50,6 +56,12 @@ int pl_file_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_er
 PL_MUST_CHECK
 int pl_file_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err);
 
+/* Adds a PARTS field for `n` parts (1 or more) of `sizes` bytes. `sums`: `n` checksums of `sum_bytes` bytes each;
+ * NULL = none. */
+PL_MUST_CHECK
+int pl_file_attributes_add_parts(struct pl_buf *out, const uint64_t *sizes, size_t n, const uint8_t *sums, size_t sum_bytes,
+                                 struct pl_err *err);
+
 /* Checks the encoding described above. PL_EFORMAT. */
 PL_MUST_CHECK
 int pl_file_attributes_check(const struct pl_file_attributes *a, struct pl_err *err);
@@ -65,6 +77,19 @@ struct pl_attribute_field {
 bool pl_file_attributes_next(const struct pl_file_attributes *a, size_t *at, struct pl_attribute_field *ret);
 /* Finds the first field with this tag. False if there is none. */
 bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret);
+/* The parts of a PARTS field; points into the attributes. */
+struct pl_file_parts {
+    const uint8_t *runs, *end; /* the encoded runs */
+    uint64_t n, bytes;         /* number of parts, and of their bytes together */
+    const uint8_t *sums;       /* NULL = the parts have no checksums */
+    size_t sum_bytes;
+};
+/* Reads the PARTS field. False if there is none. */
+bool pl_file_attributes_parts(const struct pl_file_attributes *a, struct pl_file_parts *ret);
+/* Gives size and offset of part `number` (1 = the first), and its checksum (NULL = it has none). False if there
+ * is no such part. */
+bool pl_file_parts_get(const struct pl_file_parts *p, uint64_t number, uint64_t *ret_first, uint64_t *ret_size,
+                       const uint8_t **ret_sum);
 /* Returns the MODIFIED field in µs since 1970 UTC, or `fallback` if there is none. */
 int64_t pl_file_attributes_modified(const struct pl_file_attributes *a, int64_t fallback);
 /* True if `a` and `b` have the same fields, ignoring MODIFIED. */

@@ -221,6 +221,69 @@ def test_kinds_of_checksums_that_do_not_go(shared):
         assert answer.code == "InvalidRequest", name
 
 
+@pytest.mark.parametrize("name", ["", "SHA256", "SHA1"])
+def test_parts_are_given_back_one_by_one(shared, s3, name):
+    """By number with get and head, and as attributes; before and after the commit, and of a copy."""
+    key, sizes = f"parts{name}", [5 * MIB, 5 * MIB, 77]
+    bodies = [os.urandom(size) for size in sizes]
+    said = {"ChecksumAlgorithm": name} if name else {}
+    upload = {"Bucket": BUCKET, "Key": key, "UploadId": s3.create_multipart_upload(Bucket=BUCKET, Key=key, **said)["UploadId"]}
+    parts = []
+    for n, body in enumerate(bodies, 1):
+        answer = s3.upload_part(**upload, PartNumber=n, Body=body, **said)
+        parts.append({"PartNumber": n, "ETag": answer["ETag"], **({f"Checksum{name}": answer[f"Checksum{name}"]} if name else {})})
+    done = complete(s3, upload, parts)
+    s3.copy_object(Bucket=BUCKET, Key=key + "-copy", CopySource=f"{BUCKET}/{key}", MetadataDirective="REPLACE")
+    for where in (key, key + "-copy"):
+        for n, body in enumerate(bodies, 1):
+            for got in (s3.get_object(Bucket=BUCKET, Key=where, PartNumber=n, ChecksumMode="ENABLED"), s3.head_object(Bucket=BUCKET, Key=where, PartNumber=n, ChecksumMode="ENABLED")):
+                assert (got["PartsCount"], got["ContentLength"], got["ETag"]) == (3, len(body), done["ETag"])
+                if "Body" in got:
+                    assert got["Body"].read() == body
+                if name:
+                    assert got[f"Checksum{name}"] == checksum(name.lower(), body)
+                    assert got["ResponseMetadata"]["HTTPHeaders"]["x-amz-checksum-type"] == "COMPOSITE"
+        assert code_of(s3.get_object, Bucket=BUCKET, Key=where, PartNumber=4) == "InvalidPartNumber"
+        told = s3.get_object_attributes(Bucket=BUCKET, Key=where, ObjectAttributes=["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"])
+        assert (told["ETag"], told["ObjectSize"], told["StorageClass"]) == (done["ETag"].strip('"'), sum(sizes), "STANDARD")
+        want = [{"PartNumber": n, "Size": len(body), **({f"Checksum{name}": checksum(name.lower(), body)} if name else {})} for n, body in enumerate(bodies, 1)]
+        assert told["ObjectParts"]["Parts"] == want and told["ObjectParts"]["TotalPartsCount"] == 3
+        if name:
+            assert told["Checksum"][f"Checksum{name}"] == done[f"Checksum{name}"]
+    page = s3.get_object_attributes(Bucket=BUCKET, Key=key, ObjectAttributes=["ObjectParts"], MaxParts=1, PartNumberMarker=1)["ObjectParts"]
+    assert (page["IsTruncated"], page["NextPartNumberMarker"], [p["PartNumber"] for p in page["Parts"]]) == (True, 2, [2])
+    committed(shared, BUCKET, done["VersionId"])
+    assert s3.head_object(Bucket=BUCKET, Key=key, PartNumber=3)["ContentLength"] == 77
+
+
+def test_attributes_of_what_came_in_one_piece(shared, s3):
+    body = b"attributes"
+    s3.put_object(Bucket=BUCKET, Key="one-piece", Body=body, ChecksumAlgorithm="SHA1")
+    told = s3.get_object_attributes(Bucket=BUCKET, Key="one-piece", ObjectAttributes=["Checksum", "ObjectParts", "ObjectSize"])
+    assert (told["Checksum"]["ChecksumSHA1"], told["ObjectSize"]) == (checksum("sha1", body), len(body))
+    assert "ObjectParts" not in told and "ETag" not in told
+    gate = Gateway(shared)
+    for header, code in (({}, "InvalidRequest"), ({"x-amz-object-attributes": "ETag,Size"}, "InvalidArgument"),
+                         ({"x-amz-object-attributes": "ObjectParts", "x-amz-max-parts": "x"}, "InvalidArgument")):
+        assert gate.ask("GET", f"/{BUCKET}/one-piece", {"attributes": ""}, header).code == code
+    assert code_of(s3.get_object_attributes, Bucket=BUCKET, Key="none", ObjectAttributes=["ETag"]) == "NoSuchKey"
+
+
+def test_parts_that_do_not_fit_beside_the_metadata_are_left_out(s3):
+    """A file's attributes have at most 4,000 bytes: first the parts' checksums go, then the parts; the file stays as it is."""
+    upload = {"Bucket": BUCKET, "Key": "much", "UploadId": s3.create_multipart_upload(
+        Bucket=BUCKET, Key="much", ChecksumAlgorithm="SHA256", Metadata={"a": "x" * 2047}, ContentDisposition="y" * 1740)["UploadId"]}
+    bodies = [b"a" * (5 * MIB), b"b" * (5 * MIB + 1), b"c"]
+    parts = []
+    for n, body in enumerate(bodies, 1):
+        answer = s3.upload_part(**upload, PartNumber=n, Body=body, ChecksumAlgorithm="SHA256")
+        parts.append({"PartNumber": n, "ETag": answer["ETag"], "ChecksumSHA256": answer["ChecksumSHA256"]})
+    complete(s3, upload, parts)
+    got = s3.get_object(Bucket=BUCKET, Key="much", PartNumber=2, ChecksumMode="ENABLED")
+    assert (got["Body"].read(), got["PartsCount"]) == (bodies[1], 3)
+    assert "ChecksumSHA256" not in got and "ChecksumSHA256" in s3.head_object(Bucket=BUCKET, Key="much", ChecksumMode="ENABLED")
+
+
 def test_conditions_of_completing(shared, s3):
     gate = Gateway(shared)
     s3.put_object(Bucket=BUCKET, Key="cond", Body=b"first")

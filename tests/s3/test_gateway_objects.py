@@ -179,7 +179,8 @@ def test_if_none_match_takes_etags(gate, s3, bucket):
     assert gate.ask("PUT", path, headers={"If-None-Match": etag}, body=b"3").status == 200  # no longer the file's
     assert gate.ask("PUT", f"/{bucket}/new", headers={"If-None-Match": etag}, body=b"3").status == 200
     assert gate.ask("PUT", path, headers={"If-None-Match": etag, "If-Match": etag}, body=b"4").code == "InvalidRequest"
-    assert gate.ask("PUT", path, headers={"If-None-Match": etag, "x-amz-copy-source": f"{bucket}/new"}).code == "PreconditionFailed"
+    assert gate.ask("PUT", path, headers={"If-None-Match": "*", "x-amz-copy-source": f"{bucket}/new"}).code == "PreconditionFailed"
+    assert gate.ask("PUT", path, headers={"If-None-Match": hashlib.md5(b"3").hexdigest(), "x-amz-copy-source": f"{bucket}/new"}).code == "PreconditionFailed"
     assert gate.ask("PUT", path, headers={"If-None-Match": '"x"', "x-amz-copy-source": f"{bucket}/new"}).status == 200
 
 
@@ -503,7 +504,7 @@ def test_content_md5_and_payload_hash_are_verified(gate, bucket):
     ("GET", "", "acl", "GetBucketAcl"), ("PUT", "", "policy", "PutBucketPolicy"), ("GET", "", "versions", "ListObjectVersions"),
     ("PUT", "", "lifecycle", "PutBucketLifecycleConfiguration"), ("DELETE", "", "website", "DeleteBucketWebsite"), ("POST", "", "", "PostObject"),
     ("GET", "/f", "tagging", "GetObjectTagging"), ("PUT", "/f", "acl", "PutObjectAcl"), ("POST", "/f", "select", "SelectObjectContent"),
-    ("GET", "/f", "torrent", "GetObjectTorrent"), ("PUT", "/f", "retention", "PutObjectRetention"), ("GET", "/f", "attributes", "GetObjectAttributes")])
+    ("GET", "/f", "torrent", "GetObjectTorrent"), ("PUT", "/f", "retention", "PutObjectRetention"), ("GET", "/f", "legal-hold", "GetObjectLegalHold")])
 def test_what_is_not_there_says_its_name(gate, bucket, method, path, query, name):
     answer = gate.ask(method, f"/{bucket}{path}", {query: ""} if query else {})
     assert (answer.status, answer.code) == (501, "NotImplemented")

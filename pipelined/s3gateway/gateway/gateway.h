@@ -8,6 +8,7 @@
  *
  * Inside:
  *   gateway_internal       state of one request, shared by the gateway's files
+ *   s3_attributes          GetObjectAttributes
  *   s3_body                receives and verifies a request body
  *   s3_buckets             bucket operations
  *   s3_copy                CopyObject

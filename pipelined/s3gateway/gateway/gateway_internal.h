@@ -78,7 +78,7 @@ struct pl_s3_request {
      * which the request may refer; released while the body is received */
     struct pl_store_hold hold;
     struct pl_s3_body *body;
-    int64_t head_us; /* DeleteObject: when the branch's head was created; it dates files that have no date */
+    int64_t head_us;                 /* DeleteObject: when the branch's head was created; it dates files that have no date */
     enum pl_s3_sum_kind default_sum; /* checksum to compute if the request has none for its body */
     /* state of the operation; exists from `before` until the reply; freed by drop_more */
     void *more;

@@ -152,20 +152,20 @@ static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_cop
                            struct pl_err *err)
 {
     struct pl_file_attributes a = {s->file.attributes.data, s->file.attributes.len};
-    struct pl_attribute_field sum;
+    struct pl_s3_known known = {.etag = s->etag};
+    struct pl_attribute_field parts;
+    char sum[PL_S3_SUM_TEXT];
 
     /* if the source has no attributes, store those of the request, without an ETag */
     if (!replace && !a.len)
-        return pl_s3_attributes(q, NULL, PL_S3_SUM_NONE, NULL, out, err);
+        return pl_s3_attributes(q, &(struct pl_s3_known){0}, out, err);
     if (!replace)
-        return pl_s3_attributes_again(&s->file.attributes, s->etag, PL_S3_SUM_NONE, NULL, out, err);
-    if (pl_file_attributes_find(&a, PL_ATTR_CHECKSUM, &sum)) {
-        char text[PL_S3_SUM_TEXT];
-
-        snprintf(text, sizeof text, "%.*s", (int)sum.len - 1, (const char *)sum.bytes + 1);
-        return pl_s3_attributes(q, s->etag, (enum pl_s3_sum_kind)sum.bytes[0], text, out, err);
-    }
-    return pl_s3_attributes(q, s->etag, PL_S3_SUM_NONE, NULL, out, err);
+        return pl_s3_attributes_again(&s->file.attributes, &known, out, err);
+    known.kind = pl_s3_stored_sum(&s->file, sum);
+    known.sum = sum;
+    /* the ETag stays that of the parts, so that the parts stay, too */
+    known.parts = pl_file_attributes_find(&a, PL_ATTR_PARTS, &parts) ? &parts : NULL;
+    return pl_s3_attributes(q, &known, out, err);
 }
 
 static int read_directive(const struct pl_s3_request *q, bool *ret_replace, struct pl_err *err)

@@ -58,45 +58,80 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
     return from;
 }
 
-/* Reads partNumber. The parts of an upload are not kept apart, so every file has one part. `*ret_part` is
- * true if the request has partNumber. */
-static int read_part_number(const struct pl_s3_request *q, bool *ret_part, struct pl_err *err)
-{
-    const char *number = pl_s3_query(q, "partNumber");
+/* The part of a file that the request asks for by partNumber. */
+struct part {
+    bool asked;
+    uint64_t first, size;
+    uint64_t count;     /* the number of parts in which the file was uploaded; 0 = not in parts */
+    const uint8_t *sum; /* checksum of the part; NULL = not known */
+    size_t sum_bytes;
+};
 
-    *ret_part = number;
-    if (number && pl_s3_header(q, "Range"))
+/* Reads partNumber. A file that was not uploaded in parts has one part. */
+static int read_part(const struct pl_s3_request *q, const struct pl_branch_file *f, struct part *ret, struct pl_err *err)
+{
+    const char *text = pl_s3_query(q, "partNumber");
+    struct pl_file_parts parts;
+    uint64_t number;
+
+    *ret = (struct part){.asked = text, .size = f->entry.size};
+    if (!text)
+        return 0;
+    if (pl_s3_header(q, "Range"))
         return pl_err_set(err, PL_S3_INVALID_REQUEST, "Cannot specify both Range header and partNumber query parameter");
-    return !number || pl_streq(number, "1") ? 0 : pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
+    if (!pl_s3_number(text, &number))
+        return pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
+    if (!pl_s3_parts_of(f, &parts))
+        return number == 1 ? 0 : pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
+    ret->count = parts.n;
+    ret->sum_bytes = parts.sum_bytes;
+    return pl_file_parts_get(&parts, number, &ret->first, &ret->size, &ret->sum) ? 0
+                                                                                 : pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
 }
 
-static enum pl_http_range range_of(struct pl_s3_request *q, const struct pl_branch_file *f, bool part, uint64_t *ret_first,
-                                   uint64_t *ret_count)
+static enum pl_http_range range_of(struct pl_s3_request *q, const struct pl_branch_file *f, const struct part *part,
+                                   uint64_t *ret_first, uint64_t *ret_count)
 {
     char text[96];
 
-    if (!part || !f->entry.size)
+    if (!part->asked || !part->size)
         return pl_http_request_range(q->http, f->entry.size, ret_first, ret_count);
-    *ret_first = 0;
-    *ret_count = f->entry.size;
-    snprintf(text, sizeof text, "bytes 0-%llu/%llu", (unsigned long long)f->entry.size - 1, (unsigned long long)f->entry.size);
+    *ret_first = part->first;
+    *ret_count = part->size;
+    snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)part->first,
+             (unsigned long long)(part->first + part->size - 1), (unsigned long long)f->entry.size);
     pl_s3_reply_header(q, "Content-Range", text);
     return PL_RANGE_PART;
 }
 
+/* Sets the headers that say of which parts this is one, and its checksum if the client asks for it. */
+static void reply_part(struct pl_s3_request *q, const struct pl_branch_file *f, const struct part *part)
+{
+    char count[24], whole[PL_S3_SUM_TEXT], text[PL_S3_SUM_TEXT];
+    enum pl_s3_sum_kind kind = pl_s3_stored_sum(f, whole);
+    uint8_t sum[PL_S3_SUM_MAX_BYTES] = {0};
+
+    if (!part->count)
+        return;
+    snprintf(count, sizeof count, "%llu", (unsigned long long)part->count);
+    pl_s3_reply_header(q, "x-amz-mp-parts-count", count);
+    if (!part->sum || !kind || part->sum_bytes != pl_s3_sum_info(kind)->bytes || !pl_s3_wants_sum(q))
+        return;
+    memcpy(sum, part->sum, part->sum_bytes);
+    pl_s3_sum_text(kind, sum, text);
+    pl_s3_reply_sum(q, kind, text, strchr(whole, '-'));
+}
+
 /* Replies with the file's bytes, or, for HEAD, with their headers only. */
-static int reply_bytes(struct pl_s3_request *q, const struct pl_branch_view *v, const struct pl_branch_file *f, const char *type,
-                       struct pl_err *err)
+static int reply_bytes(struct pl_s3_request *q, const struct pl_branch_view *v, const struct pl_branch_file *f,
+                       const struct part *part, const char *type, struct pl_err *err)
 {
     bool head = pl_streq(q->op->method, "HEAD");
     struct pl_download_from from;
     enum pl_http_range range;
     uint64_t first, count;
-    bool part;
-    int r = read_part_number(q, &part, err);
+    int r;
 
-    if (r < 0)
-        return r;
     range = range_of(q, f, part, &first, &count);
     if (range == PL_RANGE_OUTSIDE)
         return pl_s3_error(err, PL_S3_INVALID_RANGE);
@@ -115,6 +150,7 @@ static int reply(struct pl_s3_request *q, const struct pl_branch_view *v, const 
 {
     char etag[PL_S3_ETAG_MAX + 1], time[32], type[TYPE_MAX];
     int64_t modified = pl_s3_modified(v, f);
+    struct part part;
     bool unchanged;
     int r;
 
@@ -130,22 +166,33 @@ static int reply(struct pl_s3_request *q, const struct pl_branch_view *v, const 
         pl_http_reply(q->http, 304, NULL, NULL, 0);
         return 0;
     }
-    pl_s3_reply_attributes(q, f, type, sizeof type);
-    return reply_bytes(q, v, f, type, err);
+    r = read_part(q, f, &part, err);
+    if (r < 0)
+        return r;
+    reply_part(q, f, &part);
+    pl_s3_reply_attributes(q, f, part.count, type, sizeof type);
+    return reply_bytes(q, v, f, &part, type, err);
+}
+
+int pl_s3_find_read(struct pl_s3_request *q, struct pl_branch_view *ret_view, struct pl_branch_file *ret, struct pl_err *err)
+{
+    const char *version = pl_s3_query(q, "versionId");
+    int r = pl_s3_target(q, PL_VERB_READ, err);
+
+    if (r == 0 && q->key_len > PL_S3_KEY_MAX)
+        r = pl_s3_error(err, PL_S3_KEY_TOO_LONG);
+    r = r < 0 ? r : pl_s3_view(q, &q->target, version, ret_view, err);
+    r = r < 0 ? r : pl_s3_find(ret_view, q->key, q->key_len, ret, err);
+    if (r == 0)
+        r = pl_s3_error(err, version && *version ? PL_S3_NO_SUCH_VERSION : PL_S3_NO_SUCH_KEY);
+    return PL_MIN(r, 0);
 }
 
 int pl_s3_get_object(struct pl_s3_request *q, struct pl_err *err)
 {
     _cleanup_(pl_branch_view_finish) struct pl_branch_view view = {0};
     _cleanup_(pl_branch_file_finish) struct pl_branch_file file = {0};
-    const char *version = pl_s3_query(q, "versionId");
-    int r = pl_s3_target(q, PL_VERB_READ, err);
+    int r = pl_s3_find_read(q, &view, &file, err);
 
-    if (r == 0 && q->key_len > PL_S3_KEY_MAX)
-        r = pl_s3_error(err, PL_S3_KEY_TOO_LONG);
-    r = r < 0 ? r : pl_s3_view(q, &q->target, version, &view, err);
-    r = r < 0 ? r : pl_s3_find(&view, q->key, q->key_len, &file, err);
-    if (r == 0)
-        r = pl_s3_error(err, version && *version ? PL_S3_NO_SUCH_VERSION : PL_S3_NO_SUCH_KEY);
     return r < 0 ? r : reply(q, &view, &file, err);
 }

@@ -3,7 +3,6 @@
 
 #include "storage/base/clock.h"
 #include "storage/tree/content_id.h"
-#include "storage/tree_edit/file_attributes.h"
 
 #include <stdio.h>
 #include <strings.h>
@@ -247,35 +246,54 @@ static int add_sum(enum pl_s3_sum_kind kind, const char *sum, struct pl_buf *out
     return pl_file_attributes_add(out, PL_ATTR_CHECKSUM, checksum, 1 + strlen(checksum + 1), err);
 }
 
-int pl_s3_attributes(const struct pl_s3_request *q, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
-                     struct pl_buf *out, struct pl_err *err)
+static int add_parts(const struct pl_attribute_field *parts, struct pl_buf *out, struct pl_err *err)
 {
-    int r = begin(etag, out, err);
+    return parts ? pl_file_attributes_add(out, PL_ATTR_PARTS, parts->bytes, parts->len, err) : 0;
+}
+
+int pl_s3_attributes(const struct pl_s3_request *q, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
+{
+    int r = begin(known->etag, out, err);
 
     r = r < 0 ? r : add_texts(q, out, err);
-    r = r < 0 ? r : add_sum(kind, sum, out, err);
+    r = r < 0 ? r : add_sum(known->kind, known->sum, out, err);
+    r = r < 0 ? r : add_parts(known->parts, out, err);
     r = r < 0 ? r : add_meta(q, out, err);
     return r < 0 ? r : check(out, err);
 }
 
-int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
-                           struct pl_buf *out, struct pl_err *err)
+/* Returns true if a field of the existing attributes is replaced by one of `known`. */
+static bool is_replaced(const struct pl_s3_known *known, uint8_t tag)
+{
+    return tag == PL_ATTR_ETAG || tag == PL_ATTR_MODIFIED || (tag == PL_ATTR_CHECKSUM && known->kind) ||
+           (tag == PL_ATTR_PARTS && known->parts);
+}
+
+int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_file_attributes a = attributes_of(from);
     struct pl_attribute_field f;
-    bool summed = !kind;
+    bool summed = false, parted = false;
     size_t at = 0;
-    int r = begin(etag, out, err);
+    int r = begin(known->etag, out, err);
 
-    while (r == 0 && pl_file_attributes_next(&a, &at, &f)) {
-        if (!summed && f.tag >= PL_ATTR_CHECKSUM) {
-            r = add_sum(kind, sum, out, err);
+    /* fields are stored in the order of their tags */
+    while (r == 0) {
+        bool more = pl_file_attributes_next(&a, &at, &f);
+
+        if (!summed && (!more || f.tag >= PL_ATTR_CHECKSUM)) {
+            r = add_sum(known->kind, known->sum, out, err);
             summed = true;
         }
-        if (r == 0 && f.tag != PL_ATTR_ETAG && f.tag != PL_ATTR_MODIFIED && !(kind && f.tag == PL_ATTR_CHECKSUM))
+        if (r == 0 && !parted && (!more || f.tag >= PL_ATTR_PARTS)) {
+            r = add_parts(known->parts, out, err);
+            parted = true;
+        }
+        if (r < 0 || !more)
+            break;
+        if (!is_replaced(known, f.tag))
             r = pl_file_attributes_add(out, (enum pl_attribute)f.tag, f.bytes, f.len, err);
     }
-    r = r < 0 || summed ? r : add_sum(kind, sum, out, err);
     return r < 0 ? r : check(out, err);
 }
 
@@ -335,14 +353,40 @@ void pl_s3_reply_etag(struct pl_s3_request *q, const char *etag)
     pl_s3_reply_header(q, "ETag", quoted);
 }
 
-void pl_s3_reply_sum(struct pl_s3_request *q, enum pl_s3_sum_kind kind, const char *text)
+void pl_s3_reply_sum(struct pl_s3_request *q, enum pl_s3_sum_kind kind, const char *text, bool composite)
 {
     const struct pl_s3_sum_info *info = pl_s3_sum_info(kind);
 
     if (!info || !*text)
         return;
     pl_s3_reply_header(q, info->header, text);
-    pl_s3_reply_header(q, "x-amz-checksum-type", strchr(text, '-') ? "COMPOSITE" : "FULL_OBJECT");
+    pl_s3_reply_header(q, "x-amz-checksum-type", composite ? "COMPOSITE" : "FULL_OBJECT");
+}
+
+enum pl_s3_sum_kind pl_s3_stored_sum(const struct pl_branch_file *f, char ret[PL_S3_SUM_TEXT])
+{
+    struct pl_file_attributes a = attributes_of(&f->attributes);
+    struct pl_attribute_field sum;
+
+    *ret = '\0';
+    if (!pl_file_attributes_find(&a, PL_ATTR_CHECKSUM, &sum) || sum.len < 2 || !pl_s3_sum_info((enum pl_s3_sum_kind)sum.bytes[0]))
+        return PL_S3_SUM_NONE;
+    snprintf(ret, PL_S3_SUM_TEXT, "%.*s", (int)sum.len - 1, (const char *)sum.bytes + 1);
+    return (enum pl_s3_sum_kind)sum.bytes[0];
+}
+
+bool pl_s3_parts_of(const struct pl_branch_file *f, struct pl_file_parts *ret)
+{
+    struct pl_file_attributes a = attributes_of(&f->attributes);
+
+    return pl_file_attributes_parts(&a, ret) && ret->bytes == f->entry.size;
+}
+
+bool pl_s3_wants_sum(const struct pl_s3_request *q)
+{
+    const char *mode = pl_s3_header(q, "x-amz-checksum-mode");
+
+    return mode && strcasecmp(mode, "ENABLED") == 0;
 }
 
 static const char *text_of(const struct pl_attribute_field *f, char *out, size_t size)
@@ -366,10 +410,8 @@ static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field
         return;
     }
     if (f->tag == PL_ATTR_CHECKSUM) {
-        const char *mode = pl_s3_header(q, "x-amz-checksum-mode");
-
-        if (mode && strcasecmp(mode, "ENABLED") == 0 && !pl_s3_header(q, "Range"))
-            pl_s3_reply_sum(q, (enum pl_s3_sum_kind)f->bytes[0], text + 1);
+        if (pl_s3_wants_sum(q) && !pl_s3_header(q, "Range"))
+            pl_s3_reply_sum(q, (enum pl_s3_sum_kind)f->bytes[0], text + 1, strchr(text, '-'));
         return;
     }
     for (size_t i = 1; i < PL_ARRAY_SIZE(texts); i++)
@@ -377,7 +419,8 @@ static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field
             pl_s3_reply_header(q, texts[i].header, text);
 }
 
-const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, char *type, size_t type_size)
+const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, bool part, char *type,
+                                   size_t type_size)
 {
     struct pl_file_attributes a = attributes_of(&f->attributes);
     struct pl_attribute_field field;
@@ -387,7 +430,7 @@ const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_bran
     while (pl_file_attributes_next(&a, &at, &field)) {
         if (field.tag == PL_ATTR_TYPE)
             text_of(&field, type, type_size);
-        else
+        else if (field.tag != PL_ATTR_PARTS && !(part && field.tag == PL_ATTR_CHECKSUM))
             reply_field(q, &field);
     }
     for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
@@ -480,7 +523,8 @@ int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *e
     if (pl_s3_header(q, "If-None-Match") && pl_s3_header(q, "If-Match"))
         return pl_err_set(err, PL_S3_INVALID_REQUEST, "If-Match and If-None-Match cannot be used together.");
     if ((modified || size) && !pl_streq(q->op->method, "DELETE"))
-        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is a condition of DeleteObject only.", modified ? IF_MODIFIED : IF_SIZE);
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is a condition of DeleteObject only.",
+                          modified ? IF_MODIFIED : IF_SIZE);
     if (modified && parse_http_time(modified) < 0)
         return pl_err_set(err, PL_S3_INVALID_ARGUMENT,
                           IF_MODIFIED ": \"%.60s\" is not a date such as Wed, 12 Oct 2009 17:50:00 GMT.", modified);

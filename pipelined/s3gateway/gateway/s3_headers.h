@@ -3,6 +3,7 @@
 #pragma once
 
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
+#include "storage/tree_edit/file_attributes.h"
 
 #define PL_S3_META_MAX       2048u /* bytes of all names and values of x-amz-meta-* */
 #define PL_S3_TYPE_DEFAULT   "binary/octet-stream"
@@ -16,29 +17,44 @@ void pl_s3_quote(const char *etag, char ret[PL_S3_ETAG_MAX + 3]);
 void pl_s3_http_time(int64_t us, char ret[32]);
 void pl_s3_iso_time(int64_t us, char ret[32]);
 
-/* Makes the attributes of a file that the request puts: from its headers, this ETag (NULL = none) and this
- * checksum (`sum` NULL = none), and the current time. PL_S3_METADATA_TOO_LARGE, PL_S3_INVALID_ARGUMENT. */
+/* What the gateway itself knows of a file's bytes. */
+struct pl_s3_known {
+    const char *etag;                       /* NULL = none */
+    enum pl_s3_sum_kind kind;               /* of `sum` */
+    const char *sum;                        /* checksum as text; NULL = none */
+    const struct pl_attribute_field *parts; /* PL_ATTR_PARTS; NULL = none */
+};
+/* Makes the attributes of a file that the request puts: from its headers, what is known of the bytes, and the
+ * current time. PL_S3_METADATA_TOO_LARGE, PL_S3_INVALID_ARGUMENT. */
 PL_MUST_CHECK
-int pl_s3_attributes(const struct pl_s3_request *q, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
-                     struct pl_buf *out, struct pl_err *err);
+int pl_s3_attributes(const struct pl_s3_request *q, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err);
 /* Like pl_s3_attributes, but starts from the existing attributes `from` instead of the request's headers. A
- * given checksum replaces the existing one. */
+ * checksum and parts that are given replace the existing ones. */
 PL_MUST_CHECK
-int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
-                           struct pl_buf *out, struct pl_err *err);
+int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err);
 /* Refuses headers that ask for features that the gateway lacks (ACLs, tags, encryption, locks).
  * PL_S3_NOT_IMPLEMENTED names the header; PL_S3_INVALID_STORAGE_CLASS. */
 PL_MUST_CHECK
 int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err);
 
 /* Sets the reply headers of a file, except Content-Type, which it writes into `type` and returns: an override
- * in the query, the file's own, or the default. */
-const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, char *type, size_t type_size);
+ * in the query, the file's own, or the default. `part`: the reply is one of several parts, so the checksum of the
+ * file is left out. */
+const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, bool part, char *type,
+                                   size_t type_size);
+/* Returns true if the client asks for checksums in the reply. */
+bool pl_s3_wants_sum(const struct pl_s3_request *q);
 /* Sets x-amz-version-id, unless `commit` is "". */
 void pl_s3_reply_version(struct pl_s3_request *q, const char *commit);
 /* Sets the ETag header, quoted. */
 void pl_s3_reply_etag(struct pl_s3_request *q, const char *etag);
-void pl_s3_reply_sum(struct pl_s3_request *q, enum pl_s3_sum_kind kind, const char *text);
+/* Sets the header of a checksum and x-amz-checksum-type, unless `text` is "". `composite`: the object's checksum
+ * is made of those of its parts. */
+void pl_s3_reply_sum(struct pl_s3_request *q, enum pl_s3_sum_kind kind, const char *text, bool composite);
+/* Reads the stored checksum; PL_S3_SUM_NONE if there is none. */
+enum pl_s3_sum_kind pl_s3_stored_sum(const struct pl_branch_file *f, char ret[PL_S3_SUM_TEXT]);
+/* Reads the parts in which the file was uploaded. False: it was not uploaded in parts, or they are not known. */
+bool pl_s3_parts_of(const struct pl_branch_file *f, struct pl_file_parts *ret);
 
 /* Returns true if a header's list of ETags ("*", or several, quoted or not) contains this one. */
 bool pl_s3_etag_listed(const char *list, const char *etag);

@@ -85,7 +85,7 @@ int pl_s3_create_upload(struct pl_s3_request *q, struct pl_err *err)
 
     if (r == 0 && q->key[q->key_len - 1] == '/')
         r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "A key that ends with / is a folder, which has no bytes of its own.");
-    r = r < 0 ? r : pl_s3_attributes(q, NULL, PL_S3_SUM_NONE, NULL, &head.attributes, err);
+    r = r < 0 ? r : pl_s3_attributes(q, &(struct pl_s3_known){0}, &head.attributes, err);
     r = r < 0 ? r : pl_s3_upload_create(q->s3->uploads, &head, &u, err);
     pl_buf_finish(&head.attributes);
     return r < 0 ? r : answer_created(q, u, err);

@@ -16,6 +16,8 @@ struct complete {
     struct pl_s3_part *known; /* all parts of the upload, sorted by number */
     size_t n_known;
     struct pl_entry *parts; /* the parts that the client names in its request, in order */
+    uint64_t *sizes;        /* their sizes in bytes */
+    uint8_t *sums;          /* their checksums, one after the other */
     size_t n;
     EVP_MD_CTX *md5; /* MD5 of the MD5s of the parts checked so far; becomes the object's ETag */
     struct pl_s3_sum sum_of_sums;
@@ -34,6 +36,8 @@ static void complete_free(void *self)
     pl_s3_sum_finish(&c->sum_of_sums);
     free(c->known);
     free(c->parts);
+    free(c->sizes);
+    free(c->sums);
     free(c);
 }
 
@@ -151,7 +155,13 @@ static int add_part(struct complete *c, const struct pl_s3_part *p)
         memcpy(c->sum, p->sum, sizeof c->sum);
     else if (head->sum)
         pl_s3_sum_add(&c->sum_of_sums, p->sum, pl_s3_sum_info(head->sum)->bytes);
+    if (head->sum) {
+        size_t bytes = pl_s3_sum_info(head->sum)->bytes;
+
+        memcpy(c->sums + c->n * bytes, p->sum, bytes);
+    }
     c->size += p->entry.size;
+    c->sizes[c->n] = p->entry.size;
     c->parts[c->n++] = p->entry;
     return 0;
 }
@@ -198,6 +208,8 @@ static int take_parts(struct complete *c, const struct pl_s3_xml_node *root, str
         return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "An upload can have at most %u parts, but %zu are named.", PL_S3_PARTS_MAX,
                           n);
     c->parts = calloc(n, sizeof *c->parts);
+    c->sizes = calloc(n, sizeof *c->sizes);
+    c->sums = calloc(n, PL_S3_SUM_MAX_BYTES);
     if (!c->parts)
         return pl_err_nomem(err);
     for (const struct pl_s3_xml_node *p = pl_s3_xml_child(root, "Part"); p && r == 0; p = pl_s3_xml_again(p))
@@ -278,6 +290,33 @@ static int make_file(struct pl_s3_request *q, const struct complete *c, struct p
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
+/* Makes the file's attributes, with its parts and their checksums as far as there is space. */
+static int make_attributes(const struct complete *c, struct pl_buf *out, struct pl_err *err)
+{
+    const struct pl_s3_upload_head *head = pl_s3_upload_head(c->upload);
+    const struct pl_s3_sum_info *info = pl_s3_sum_info(head->sum);
+    enum { WITH_SUMS, WITHOUT_SUMS, WITHOUT_PARTS, STEPS };
+    int r = PL_S3_METADATA_TOO_LARGE;
+
+    for (int step = info ? WITH_SUMS : WITHOUT_SUMS; r == PL_S3_METADATA_TOO_LARGE && step < STEPS; step++) {
+        _cleanup_(pl_buf_finish) struct pl_buf parts = {0};
+        struct pl_s3_known known = {.etag = c->result.etag, .kind = head->sum, .sum = c->result.sum_text};
+        struct pl_attribute_field field;
+
+        r = pl_file_attributes_begin(&parts, err);
+        if (r == 0 && step < WITHOUT_PARTS)
+            r = pl_file_attributes_add_parts(&parts, c->sizes, c->n, step == WITH_SUMS ? c->sums : NULL, info ? info->bytes : 0,
+                                             err);
+        if (r < 0)
+            return r;
+        if (pl_file_attributes_find(&(struct pl_file_attributes){parts.data, parts.len}, PL_ATTR_PARTS, &field))
+            known.parts = &field;
+        pl_buf_clear(out);
+        r = pl_s3_attributes_again(&head->attributes, &known, out, err);
+    }
+    return r;
+}
+
 /* Repeats the reply of an upload that was completed already: the client may have lost the first reply. */
 static bool is_done(struct pl_s3_request *q)
 {
@@ -323,8 +362,6 @@ int pl_s3_complete_upload(struct pl_s3_request *q, struct pl_err *err)
     name_sums(c);
     r = check_whole(q, c, err);
     r = r < 0 ? r : make_file(q, c, &entry, err);
-    r = r < 0 ? r
-              : pl_s3_attributes_again(&pl_s3_upload_head(c->upload)->attributes, c->result.etag,
-                                       pl_s3_upload_head(c->upload)->sum, c->result.sum_text, &attributes, err);
+    r = r < 0 ? r : make_attributes(c, &attributes, err);
     return r < 0 ? r : pl_s3_write_entry(q, q->key, &entry, &attributes, complete_done, err);
 }

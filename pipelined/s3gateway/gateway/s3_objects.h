@@ -16,6 +16,10 @@ int pl_s3_add_text(bool url, struct pl_buf *out, const char *element, const char
  * entry, or 0. */
 PL_MUST_CHECK
 int pl_s3_find(const struct pl_branch_view *v, const char *key, size_t len, struct pl_branch_file *ret, struct pl_err *err);
+/* Finds what the request reads: its key, in the newest state or in the version that it names. The caller finishes
+ * both, also after an error. PL_S3_NO_SUCH_KEY, PL_S3_NO_SUCH_VERSION, errors of pl_s3_target. */
+PL_MUST_CHECK
+int pl_s3_find_read(struct pl_s3_request *q, struct pl_branch_view *ret_view, struct pl_branch_file *ret, struct pl_err *err);
 /* Return the id of the commit that contains the file, and the file's modification time in microseconds. */
 const char *pl_s3_version_of(const struct pl_branch_view *v, const struct pl_branch_file *f);
 int64_t pl_s3_modified(const struct pl_branch_view *v, const struct pl_branch_file *f);
@@ -45,6 +49,8 @@ int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl
 
 PL_MUST_CHECK
 int pl_s3_get_object(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_object_attributes(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
 int pl_s3_put_before(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK

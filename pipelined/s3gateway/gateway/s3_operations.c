@@ -30,7 +30,7 @@ const struct pl_s3_op pl_s3_ops[] = {
      .run = pl_s3_put_object},
     {"ListParts", "GET", PL_S3_OBJECT, "uploadId", .costly = true, .run = pl_s3_list_parts},
     {"GetObjectAcl", "GET", PL_S3_OBJECT, "acl"},
-    {"GetObjectAttributes", "GET", PL_S3_OBJECT, "attributes"},
+    {"GetObjectAttributes", "GET", PL_S3_OBJECT, "attributes", .run = pl_s3_object_attributes},
     {"GetObjectTagging", "GET", PL_S3_OBJECT, "tagging"},
     {"GetObjectRetention", "GET", PL_S3_OBJECT, "retention"},
     {"GetObjectLegalHold", "GET", PL_S3_OBJECT, "legal-hold"},

@@ -91,7 +91,7 @@ static void put_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, i
         pl_s3_reply_version(q, pl_open_commit_head(c)->commit);
         if (b->sum.kind) {
             pl_s3_sum_text(b->sum.kind, b->sum_bytes, sum);
-            pl_s3_reply_sum(q, b->sum.kind, sum);
+            pl_s3_reply_sum(q, b->sum.kind, sum, false);
         }
         pl_http_reply(q->http, 200, NULL, NULL, 0);
     }
@@ -130,6 +130,6 @@ int pl_s3_put_object(struct pl_s3_request *q, struct pl_err *err)
     pl_hex_encode(b->md5, sizeof b->md5, etag);
     if (b->sum.kind)
         pl_s3_sum_text(b->sum.kind, b->sum_bytes, sum);
-    r = pl_s3_attributes(q, etag, b->sum.kind, sum, &attributes, err);
+    r = pl_s3_attributes(q, &(struct pl_s3_known){.etag = etag, .kind = b->sum.kind, .sum = sum}, &attributes, err);
     return r < 0 ? r : pl_s3_open_commit_put(q, put_file, &(struct file){q, path, {attributes.data, attributes.len}}, err);
 }

@@ -66,6 +66,44 @@ static void fields_are_found_and_come_in_order(void **state)
     pl_buf_finish(&b);
 }
 
+static void parts_are_runs_and_each_is_found(void **state)
+{
+    static const uint64_t sizes[] = {300, 300, 300, 7};
+    static const struct {
+        uint64_t number, first, size;
+    } want[] = {{1, 0, 300}, {2, 300, 300}, {3, 600, 300}, {4, 900, 7}};
+    struct pl_buf b = {0};
+    struct pl_file_attributes a;
+    struct pl_file_parts parts;
+    struct pl_err err = {0};
+    uint64_t first, size;
+    const uint8_t *sum;
+    char hex[256];
+
+    (void)state;
+    for (int sums = 0; sums < 2; sums++) {
+        pl_buf_clear(&b);
+        assert_ok(pl_file_attributes_begin(&b, &err), &err);
+        assert_ok(pl_file_attributes_add_parts(&b, sizes, 4, sums ? (const uint8_t *)"aabbccdd" : NULL, 2, &err), &err);
+        a = of(&b);
+        assert_ok(pl_file_attributes_check(&a, &err), &err);
+        pl_hex_encode(b.data, b.len, hex);
+        assert_string_equal(hex, sums ? "010a0e0203ac0201076161626263636464" : "010a060203ac020107");
+        assert_true(pl_file_attributes_parts(&a, &parts));
+        assert_int_equal(parts.n, 4);
+        assert_int_equal(parts.bytes, 907);
+        for (size_t i = 0; i < PL_ARRAY_SIZE(want); i++) {
+            assert_true(pl_file_parts_get(&parts, want[i].number, &first, &size, &sum));
+            assert_int_equal(first, want[i].first);
+            assert_int_equal(size, want[i].size);
+            assert_true(sums ? memcmp(sum, "aabbccdd" + 2 * i, 2) == 0 : !sum);
+        }
+        assert_false(pl_file_parts_get(&parts, 0, &first, &size, &sum));
+        assert_false(pl_file_parts_get(&parts, 5, &first, &size, &sum));
+    }
+    pl_buf_finish(&b);
+}
+
 static void the_time_alone_makes_no_difference(void **state)
 {
     struct pl_buf x = {0}, y = {0};
@@ -89,26 +127,32 @@ static void the_time_alone_makes_no_difference(void **state)
 static void anything_else_is_refused(void **state)
 {
     static const char *const table[] = {
-        "",                       /* nothing at all */
-        "02",                     /* another version */
-        "010500",                 /* fine, then cut off: see below */
-        "01030161010161",         /* tags descend */
-        "0103016103"              /* cut off */
-        "02",                     /* */
-        "01030161030162",         /* twice */
-        "0102070000000000000000", /* a time of 7 bytes */
-        "01090102",               /* a checksum without text */
-        "0103010a",               /* a line's end */
-        "0103017f",               /* DEL */
-        "010a00",                 /* an unknown tag */
-        "01100161",               /* metadata without a value */
-        "0110020061",             /* without a name */
-        "0110024100",             /* a name in upper case */
-        "0110026200"              /* names */
-        "10026100",               /* descend */
-        "01100261001002"          /* a name */
-        "6100",                   /* twice */
-        "0110026100030161",       /* a field after metadata */
+        "",                               /* nothing at all */
+        "02",                             /* another version */
+        "010500",                         /* fine, then cut off: see below */
+        "01030161010161",                 /* tags descend */
+        "0103016103"                      /* cut off */
+        "02",                             /* */
+        "01030161030162",                 /* twice */
+        "0102070000000000000000",         /* a time of 7 bytes */
+        "01090102",                       /* a checksum without text */
+        "0103010a",                       /* a line's end */
+        "0103017f",                       /* DEL */
+        "010c00",                         /* an unknown tag */
+        "010a00",                         /* parts that are none */
+        "010a03010001",                   /* a run of no parts */
+        "010a0201"                        /* a run */
+        "01",                             /* without a size */
+        "010a0401020161",                 /* checksums that are not as many as the parts */
+        "010a0c0102ffffffffffffffffff01", /* more bytes than can be counted */
+        "01100161",                       /* metadata without a value */
+        "0110020061",                     /* without a name */
+        "0110024100",                     /* a name in upper case */
+        "0110026200"                      /* names */
+        "10026100",                       /* descend */
+        "01100261001002"                  /* a name */
+        "6100",                           /* twice */
+        "0110026100030161",               /* a field after metadata */
     };
 
     (void)state;
@@ -161,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attributes_are_these_bytes),
         cmocka_unit_test(fields_are_found_and_come_in_order),
+        cmocka_unit_test(parts_are_runs_and_each_is_found),
         cmocka_unit_test(the_time_alone_makes_no_difference),
         cmocka_unit_test(anything_else_is_refused),
         cmocka_unit_test(every_truncation_within_a_field_is_refused),
