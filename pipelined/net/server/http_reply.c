@@ -16,8 +16,9 @@
 
 void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value)
 {
-    /* fails only for control characters or if memory runs out: then the reply lacks the header */
-    MHD_add_response_header(response, name, value);
+    /* libmicrohttpd refuses an empty value; a blank is the same value (RFC 9110, section 5.5). The call fails only for
+     * control characters or if memory runs out: then the reply lacks the header. */
+    MHD_add_response_header(response, name, *value ? value : " ");
 }
 
 void pl_http_reply_header(struct pl_http_request *r, const char *name, const char *value)

@@ -8,9 +8,12 @@
 #define PL_S3_ERROR_MAP(X)                                                                                                       \
     X(ACCESS_DENIED, "AccessDenied", 403, "Access Denied")                                                                       \
     X(ACCESS_FORBIDDEN, "AccessForbidden", 403, "CORSResponse: this CORS request is not allowed.")                               \
+    X(ACL_NOT_SUPPORTED, "AccessControlListNotSupported", 400, "The bucket does not allow ACLs")                                 \
     X(BAD_DIGEST, "BadDigest", 400, "The Content-MD5 or checksum value that you specified did not match what we received.")      \
     X(BAD_HEADER, "AuthorizationHeaderMalformed", 400, "The authorization header is malformed.")                                 \
     X(BAD_QUERY, "AuthorizationQueryParametersError", 400, "Query-string authentication parameters are malformed.")              \
+    X(BUCKET_ACL, "InvalidBucketAclWithObjectOwnership", 400,                                                                    \
+      "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")                                          \
     X(BUCKET_EXISTS, "BucketAlreadyOwnedByYou", 409, "Your previous request to create the named bucket succeeded.")              \
     X(BUCKET_NOT_EMPTY, "BucketNotEmpty", 409, "The bucket you tried to delete is not empty.")                                   \
     X(CHUNK_SIZE, "InvalidChunkSizeError", 403, "A chunk of the body is too large.")                                             \

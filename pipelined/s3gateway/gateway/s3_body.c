@@ -3,6 +3,7 @@
 #include "pipelined/s3gateway/gateway/s3_body.h"
 
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
+#include "storage/s3/s3_xml.h"
 
 #include <openssl/evp.h>
 #include <strings.h>
@@ -269,4 +270,18 @@ int pl_s3_body_check(struct pl_s3_body *b, struct pl_err *err)
         return pl_err_set(err, PL_S3_BAD_DIGEST, "The %s you specified did not match the calculated checksum.",
                           pl_s3_sum_info(b->sum.kind)->name);
     return 0;
+}
+
+int pl_s3_body_xml(struct pl_s3_body *b, const char *root, struct pl_s3_xml **ret, struct pl_err *err)
+{
+    const void *bytes;
+    int r = pl_body_spool_map(&b->spool, &bytes, err);
+
+    r = r < 0 ? r : pl_s3_xml_parse(bytes, (size_t)b->spool.size, ret, err);
+    if (r < 0)
+        return r == PL_ENOMEM ? r : pl_err_wrap(err, PL_S3_MALFORMED_XML, "body");
+    if (pl_streq(pl_s3_xml_root(*ret)->name, root))
+        return 0;
+    *ret = pl_s3_xml_destroy(*ret);
+    return pl_s3_error(err, PL_S3_MALFORMED_XML);
 }

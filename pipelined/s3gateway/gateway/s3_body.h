@@ -50,3 +50,7 @@ int pl_s3_body_write(struct pl_s3_body *b, const void *data, size_t n, struct pl
  * PL_S3_INCOMPLETE_BODY, PL_S3_BAD_DIGEST, PL_S3_WRONG_SHA256, PL_S3_MALFORMED_TRAILER. */
 PL_MUST_CHECK
 int pl_s3_body_check(struct pl_s3_body *b, struct pl_err *err);
+/* Parses the complete body as an XML document with this root. `ret` belongs to the caller. PL_S3_MALFORMED_XML. */
+struct pl_s3_xml;
+PL_MUST_CHECK
+int pl_s3_body_xml(struct pl_s3_body *b, const char *root, struct pl_s3_xml **ret, struct pl_err *err);

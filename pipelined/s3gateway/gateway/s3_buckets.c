@@ -1,4 +1,4 @@
-/* The operations on buckets: list, create, delete, head, location, versioning. */
+/* The operations on buckets: list, create, delete, head, location, versioning, ACLs. */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
@@ -99,11 +99,11 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_S3_INVALID_BUCKET_NAME, "Project \"%s\" does not exist: pipelinectl create project %s",
                           t.project, t.project);
-    if (r == 0 && !made)
-        r = pl_s3_error(err, PL_S3_BUCKET_EXISTS);
     if (r < 0)
         return r;
-    pl_audit_write(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
+    /* as in us-east-1, creating one's bucket again succeeds and changes nothing */
+    if (made)
+        pl_audit_write(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
     snprintf(location, sizeof location, "/%s", q->bucket);
     pl_s3_reply_header(q, "Location", location);
     pl_http_reply(q->http, 200, NULL, NULL, 0);
@@ -201,5 +201,109 @@ int pl_s3_bucket_versioning(struct pl_s3_request *q, struct pl_err *err)
     r = r < 0 ? r : pl_s3_xml_close(&out, "VersioningConfiguration", err);
     if (r == 0)
         pl_s3_reply_xml(q, &out);
+    return r;
+}
+
+int pl_s3_put_bucket_versioning(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *xml = NULL;
+    const char *status, *mfa;
+    int r = pl_s3_target(q, PL_VERB_DEFINE, err);
+
+    r = r < 0 ? r : pl_s3_body_xml(q->body, "VersioningConfiguration", &xml, err);
+    if (r < 0)
+        return r;
+    status = pl_s3_xml_text(pl_s3_xml_root(xml), "Status");
+    mfa = pl_s3_xml_text(pl_s3_xml_root(xml), "MfaDelete");
+    if (mfa && pl_streq(mfa, "Enabled"))
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "MfaDelete is not implemented here.");
+    if (status && pl_streq(status, "Suspended"))
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "Versioning cannot be suspended: every commit is a version.");
+    if (!status || !pl_streq(status, "Enabled"))
+        return pl_s3_error(err, PL_S3_MALFORMED_XML);
+    pl_http_reply(q->http, 200, NULL, NULL, 0);
+    return 0;
+}
+
+/* ---- ACLs: everything belongs to the bucket's owner (pl_s3_check_acl) ---- */
+
+static int add_person(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+{
+    int r = pl_s3_xml_add(out, "ID", q->claim.access_key, err);
+
+    return r < 0 ? r : pl_s3_xml_add(out, "DisplayName", q->who->name, err);
+}
+
+static int write_acl(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+{
+    int r = pl_s3_xml_begin(out, "AccessControlPolicy", true, err);
+
+    r = r < 0 ? r : pl_s3_xml_open(out, "Owner", err);
+    r = r < 0 ? r : add_person(q, out, err);
+    r = r < 0 ? r : pl_s3_xml_close(out, "Owner", err);
+    r = r < 0 ? r : pl_s3_xml_open(out, "AccessControlList", err);
+    r = r < 0 ? r : pl_s3_xml_open(out, "Grant", err);
+    r = r < 0 ? r
+              : pl_buf_addf(out, err,
+                            "<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"CanonicalUser\">");
+    r = r < 0 ? r : add_person(q, out, err);
+    r = r < 0 ? r : pl_s3_xml_close(out, "Grantee", err);
+    r = r < 0 ? r : pl_s3_xml_add(out, "Permission", "FULL_CONTROL", err);
+    r = r < 0 ? r : pl_s3_xml_close(out, "Grant", err);
+    r = r < 0 ? r : pl_s3_xml_close(out, "AccessControlList", err);
+    return r < 0 ? r : pl_s3_xml_close(out, "AccessControlPolicy", err);
+}
+
+/* Checks that what the ACL is for exists: the bucket, or the object in it. */
+static int check_acl_target(struct pl_s3_request *q, enum pl_verb verb, struct pl_err *err)
+{
+    _cleanup_(pl_branch_view_finish) struct pl_branch_view view = {0};
+    _cleanup_(pl_branch_file_finish) struct pl_branch_file file = {0};
+    int r = pl_s3_target(q, verb, err);
+
+    return r < 0 || q->op->level == PL_S3_BUCKET ? r : pl_s3_find_read(q, &view, &file, err);
+}
+
+int pl_s3_get_acl(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    int r = check_acl_target(q, PL_VERB_READ, err);
+
+    r = r < 0 ? r : write_acl(q, &out, err);
+    if (r == 0)
+        pl_s3_reply_xml(q, &out);
+    return r;
+}
+
+/* Accepts an ACL that changes nothing: one that gives the owner everything and nobody else anything. */
+static int check_policy(const struct pl_s3_request *q, const struct pl_s3_xml_node *root, struct pl_err *err)
+{
+    const struct pl_s3_xml_node *list = pl_s3_xml_child(root, "AccessControlList"), *g;
+
+    if (!list)
+        return pl_s3_error(err, PL_S3_MALFORMED_XML);
+    for (g = pl_s3_xml_child(list, "Grant"); g; g = pl_s3_xml_again(g)) {
+        const char *id = pl_s3_xml_text(pl_s3_xml_child(g, "Grantee"), "ID"), *permission = pl_s3_xml_text(g, "Permission");
+
+        if (!permission)
+            return pl_s3_error(err, PL_S3_MALFORMED_XML);
+        if (!id || !pl_streq(id, q->claim.access_key) || !pl_streq(permission, "FULL_CONTROL"))
+            return pl_s3_error(err, PL_S3_ACL_NOT_SUPPORTED);
+    }
+    return 0;
+}
+
+int pl_s3_put_acl(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *xml = NULL;
+    int r = check_acl_target(q, q->op->level == PL_S3_BUCKET ? PL_VERB_DEFINE : PL_VERB_WRITE, err);
+
+    r = r < 0 ? r : pl_s3_check_acl(q, err);
+    if (r == 0 && q->body->spool.size) {
+        r = pl_s3_body_xml(q->body, "AccessControlPolicy", &xml, err);
+        r = r < 0 ? r : check_policy(q, pl_s3_xml_root(xml), err);
+    }
+    if (r == 0)
+        pl_http_reply(q->http, 200, NULL, NULL, 0);
     return r;
 }

@@ -99,15 +99,11 @@ static int read_many(struct pl_s3_request *q, struct many *m, struct pl_err *err
 {
     const struct pl_s3_xml_node *root, *object;
     const char *quiet;
-    const void *bytes;
-    int r = pl_body_spool_map(&q->body->spool, &bytes, err);
+    int r = pl_s3_body_xml(q->body, "Delete", &m->xml, err);
 
-    r = r < 0 ? r : pl_s3_xml_parse(bytes, (size_t)q->body->spool.size, &m->xml, err);
     if (r < 0)
-        return r == PL_ENOMEM ? r : pl_err_wrap(err, PL_S3_MALFORMED_XML, "body");
+        return r;
     root = pl_s3_xml_root(m->xml);
-    if (!pl_streq(root->name, "Delete"))
-        return pl_s3_error(err, PL_S3_MALFORMED_XML);
     quiet = pl_s3_xml_text(root, "Quiet");
     m->quiet = quiet && pl_streq(quiet, "true");
     for (object = pl_s3_xml_child(root, "Object"); object; object = pl_s3_xml_again(object)) {

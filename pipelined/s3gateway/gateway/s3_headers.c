@@ -146,21 +146,24 @@ static bool text_ok(const char *text)
     return true;
 }
 
-/* Copies Content-Encoding without "aws-chunked", because the framing was removed. */
-static void strip_framing(const char *text, char *out, size_t size)
+/* Copies Content-Encoding without "aws-chunked", because the framing was removed. The rest stays as the client
+ * wrote it. PL_S3_METADATA_TOO_LARGE. */
+static int strip_framing(const char *text, char *out, size_t size, struct pl_err *err)
 {
     size_t used = 0;
 
     *out = '\0';
     while (*text) {
-        size_t len;
+        size_t len = strcspn(text, ","), before = strspn(text, " \t"), word = strcspn(text + before, ", \t");
+        size_t skip = used ? 0 : PL_MIN(before, len);
 
-        text += strspn(text, ", ");
-        len = strcspn(text, ", ");
-        if (len && !(len == 11 && strncasecmp(text, "aws-chunked", 11) == 0) && used + len + 2 < size)
-            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used ? "," : "", (int)len, text);
-        text += len;
+        if (used + len + 2 > size)
+            return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
+        if (!(word == 11 && strncasecmp(text + before, "aws-chunked", 11) == 0) && len > skip)
+            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used ? "," : "", (int)(len - skip), text + skip);
+        text += len + (text[len] == ',');
     }
+    return 0;
 }
 
 static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
@@ -172,12 +175,12 @@ static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct p
         const char *text = pl_s3_header(q, texts[i].header);
 
         if (text && texts[i].tag == PL_ATTR_ENCODING) {
-            strip_framing(text, encoding, sizeof encoding);
+            r = strip_framing(text, encoding, sizeof encoding, err);
             text = encoding;
         }
-        if (text && !text_ok(text))
+        if (r == 0 && text && !text_ok(text))
             return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s contains a control character.", texts[i].header);
-        if (text && *text)
+        if (r == 0 && text && *text)
             r = pl_file_attributes_add(out, texts[i].tag, text, strlen(text), err);
     }
     return r;
@@ -299,18 +302,37 @@ int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *
 
 /* ---- features that are not supported ---- */
 
+/* Objects belong to the bucket's owner, as with S3's object ownership "BucketOwnerEnforced": the ACLs that say
+ * just this are accepted, all others are refused by S3's codes. */
+int pl_s3_check_acl(const struct pl_s3_request *q, struct pl_err *err)
+{
+    static const char *const grants[] = {"x-amz-grant-full-control", "x-amz-grant-read", "x-amz-grant-read-acp",
+                                         "x-amz-grant-write", "x-amz-grant-write-acp"};
+    static const char fine[] = " private bucket-owner-full-control bucket-owner-read ";
+    static const char canned[] = " public-read public-read-write authenticated-read aws-exec-read log-delivery-write ";
+    const char *acl = pl_s3_header(q, "x-amz-acl");
+    bool refused = false;
+    char word[128];
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(grants); i++)
+        refused |= pl_s3_header(q, grants[i]) != NULL;
+    if (acl && *acl) {
+        snprintf(word, sizeof word, " %.120s ", acl);
+        if (strchr(acl, ' ') || (!strstr(fine, word) && !strstr(canned, word)))
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "x-amz-acl: \"%.60s\" is not a canned ACL.", acl);
+        refused |= !strstr(fine, word);
+    }
+    if (!refused)
+        return 0;
+    return pl_s3_error(err, q->op->level == PL_S3_BUCKET && !q->op->query ? PL_S3_BUCKET_ACL : PL_S3_ACL_NOT_SUPPORTED);
+}
+
 int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
 {
     static const struct {
         /* `fine`: values that are accepted because they need no special feature; blanks enclose each value */
         const char *header, *fine;
     } table[] = {
-        {"x-amz-acl", " private bucket-owner-full-control bucket-owner-read "},
-        {"x-amz-grant-full-control", ""},
-        {"x-amz-grant-read", ""},
-        {"x-amz-grant-read-acp", ""},
-        {"x-amz-grant-write", ""},
-        {"x-amz-grant-write-acp", ""},
         {"x-amz-tagging", ""},
         {"x-amz-tagging-directive", " COPY "},
         {"x-amz-server-side-encryption", ""},
@@ -324,6 +346,10 @@ int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
     };
     const char *storage = pl_s3_header(q, "x-amz-storage-class");
     char word[128];
+    int r = pl_s3_check_acl(q, err);
+
+    if (r < 0)
+        return r;
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
         const char *value = pl_s3_header(q, table[i].header);
@@ -395,6 +421,40 @@ static const char *text_of(const struct pl_attribute_field *f, char *out, size_t
     return out;
 }
 
+static bool is_ascii(const char *text)
+{
+    while (*text && !(*text & 0x80))
+        text++;
+    return !*text;
+}
+
+/* Sets the reply header of metadata. As in S3, a value beyond ASCII is encoded as RFC 2047 says; bytes that are not
+ * UTF-8 are taken for ISO 8859-1, as HTTP does. */
+static void reply_meta(struct pl_s3_request *q, const char *name, const char *value)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf utf8 = {0}, text = {0};
+    _cleanup_free_ char *base64 = NULL;
+    bool utf8_already = pl_utf8_ok(value, strlen(value));
+    int r = 0;
+
+    if (is_ascii(value)) {
+        pl_s3_reply_header(q, name, value);
+        return;
+    }
+    for (const unsigned char *p = (const unsigned char *)value; *p && r == 0; p++) {
+        if (*p < 0x80 || utf8_already) {
+            r = pl_buf_add_u8(&utf8, *p, NULL);
+        } else {
+            r = pl_buf_add_u8(&utf8, (uint8_t)(0xC0 | *p >> 6), NULL);
+            r = r < 0 ? r : pl_buf_add_u8(&utf8, (uint8_t)(0x80 | (*p & 0x3F)), NULL);
+        }
+    }
+    r = r < 0 ? r : pl_base64_encode(utf8.data, utf8.len, &base64, NULL);
+    r = r < 0 ? r : pl_buf_addf(&text, NULL, "=?UTF-8?B?%s?=", base64);
+    if (r == 0 && pl_buf_str(&text))
+        pl_s3_reply_header(q, name, pl_buf_str(&text));
+}
+
 /* Sets the reply header of one attribute, except Content-Type. */
 static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field *f)
 {
@@ -406,7 +466,7 @@ static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field
         snprintf(name, sizeof name, META "%s", text);
         snprintf(text, sizeof text, "%.*s", (int)(f->len - strlen(name) + strlen(META) - 1),
                  (const char *)f->bytes + strlen(name) - strlen(META) + 1);
-        pl_s3_reply_header(q, name, text);
+        reply_meta(q, name, text);
         return;
     }
     if (f->tag == PL_ATTR_CHECKSUM) {

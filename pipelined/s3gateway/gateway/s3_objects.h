@@ -77,3 +77,9 @@ PL_MUST_CHECK
 int pl_s3_bucket_location(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
 int pl_s3_bucket_versioning(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_put_bucket_versioning(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_get_acl(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_put_acl(struct pl_s3_request *q, struct pl_err *err);
