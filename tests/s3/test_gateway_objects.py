@@ -528,7 +528,7 @@ def test_content_md5_and_payload_hash_are_verified(gate, bucket):
 # ---- what is not there
 
 @pytest.mark.parametrize("method,path,query,name", [
-    ("GET", "", "tagging", "GetBucketTagging"), ("PUT", "", "policy", "PutBucketPolicy"), ("GET", "", "versions", "ListObjectVersions"),
+    ("GET", "", "tagging", "GetBucketTagging"), ("PUT", "", "policy", "PutBucketPolicy"), ("GET", "", "inventory", "GetBucketInventoryConfiguration"),
     ("PUT", "", "lifecycle", "PutBucketLifecycleConfiguration"), ("DELETE", "", "website", "DeleteBucketWebsite"), ("POST", "", "", "PostObject"),
     ("GET", "/f", "tagging", "GetObjectTagging"), ("PUT", "/f", "legal-hold", "PutObjectLegalHold"), ("POST", "/f", "select", "SelectObjectContent"),
     ("GET", "/f", "torrent", "GetObjectTorrent"), ("PUT", "/f", "retention", "PutObjectRetention"), ("GET", "/f", "legal-hold", "GetObjectLegalHold")])

@@ -23,7 +23,8 @@
  *   s3_operations          table of operations
  *   s3_put                 PutObject
  *   s3_request             reads, authenticates and dispatches a request
- *   s3_target              bucket names to repos and branches */
+ *   s3_target              bucket names to repos and branches
+ *   s3_versions            ListObjectVersions */
 
 /* gateway: serves the repos as S3 buckets, on a port of its own. A bucket is a branch:
  *

@@ -50,10 +50,7 @@ int pl_s3_list_buckets(struct pl_s3_request *q, struct pl_err *err)
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     int r = pl_s3_xml_begin(&out, "ListAllMyBucketsResult", true, err);
 
-    r = r < 0 ? r : pl_s3_xml_open(&out, "Owner", err);
-    r = r < 0 ? r : pl_s3_xml_add(&out, "ID", q->claim.access_key, err);
-    r = r < 0 ? r : pl_s3_xml_add(&out, "DisplayName", q->who->name, err);
-    r = r < 0 ? r : pl_s3_xml_close(&out, "Owner", err);
+    r = r < 0 ? r : pl_s3_add_owner(q, &out, err);
     r = r < 0 ? r : pl_s3_xml_open(&out, "Buckets", err);
     r = r < 0 ? r : add_buckets(q, &out, err);
     r = r < 0 ? r : pl_s3_xml_close(&out, "Buckets", err);
@@ -197,7 +194,9 @@ int pl_s3_bucket_versioning(struct pl_s3_request *q, struct pl_err *err)
     int r = pl_s3_target(q, PL_VERB_READ, err);
 
     r = r < 0 ? r : pl_s3_xml_begin(&out, "VersioningConfiguration", true, err);
-    r = r < 0 ? r : pl_s3_xml_add(&out, "Status", "Enabled", err);
+    /* a commit has one version, which is never replaced */
+    if (r == 0 && !*q->target.commit)
+        r = pl_s3_xml_add(&out, "Status", "Enabled", err);
     r = r < 0 ? r : pl_s3_xml_close(&out, "VersioningConfiguration", err);
     if (r == 0)
         pl_s3_reply_xml(q, &out);
@@ -238,9 +237,7 @@ static int write_acl(const struct pl_s3_request *q, struct pl_buf *out, struct p
 {
     int r = pl_s3_xml_begin(out, "AccessControlPolicy", true, err);
 
-    r = r < 0 ? r : pl_s3_xml_open(out, "Owner", err);
-    r = r < 0 ? r : add_person(q, out, err);
-    r = r < 0 ? r : pl_s3_xml_close(out, "Owner", err);
+    r = r < 0 ? r : pl_s3_add_owner(q, out, err);
     r = r < 0 ? r : pl_s3_xml_open(out, "AccessControlList", err);
     r = r < 0 ? r : pl_s3_xml_open(out, "Grant", err);
     r = r < 0 ? r

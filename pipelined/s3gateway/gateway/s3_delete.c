@@ -43,12 +43,16 @@ static void delete_done(void *self, struct pl_open_commit *c, uint64_t new_bytes
     struct pl_s3_request *q = self;
 
     (void)new_bytes;
-    (void)c;
     /* as in S3, a key that is not there meets every condition of DELETE; here another client has just deleted it */
-    if (r < 0 && r != PL_S3_NO_SUCH_KEY)
+    if (r < 0 && r != PL_S3_NO_SUCH_KEY) {
         pl_s3_refuse(q, err);
-    else
+    } else {
+        if (r == 0) {
+            pl_s3_reply_header(q, "x-amz-delete-marker", "true");
+            pl_s3_reply_version(q, pl_open_commit_head(c)->commit);
+        }
         pl_http_reply(q->http, 204, NULL, NULL, 0);
+    }
     pl_s3_request_end(q);
 }
 
@@ -77,13 +81,21 @@ int pl_s3_delete_before(struct pl_s3_request *q, struct pl_err *err)
     return pl_s3_target(q, PL_VERB_WRITE, err);
 }
 
+/* An object that the request names; the texts point into `xml`. */
+struct named {
+    const char *key;
+    const char *refused; /* what the request wants of this object and does not get; NULL = nothing */
+    const char *version;
+    bool deleted; /* it was there */
+};
+
 struct many {
     struct pl_s3_xml *xml;
     bool quiet;
     size_t n;
     struct pl_tree_op ops[PL_S3_LIST_MAX];
-    const char *keys[PL_S3_LIST_MAX]; /* keys that the request names; they point into `xml` */
-    size_t n_keys;
+    struct named named[PL_S3_LIST_MAX];
+    size_t n_named;
 };
 
 static void many_free(void *self)
@@ -97,6 +109,7 @@ static void many_free(void *self)
 /* Parses the request's XML document: the keys to delete, and whether to reply quietly. */
 static int read_many(struct pl_s3_request *q, struct many *m, struct pl_err *err)
 {
+    static const char *const conditions[] = {"ETag", "LastModifiedTime", "Size"};
     const struct pl_s3_xml_node *root, *object;
     const char *quiet;
     int r = pl_s3_body_xml(q->body, "Delete", &m->xml, err);
@@ -107,27 +120,55 @@ static int read_many(struct pl_s3_request *q, struct many *m, struct pl_err *err
     quiet = pl_s3_xml_text(root, "Quiet");
     m->quiet = quiet && pl_streq(quiet, "true");
     for (object = pl_s3_xml_child(root, "Object"); object; object = pl_s3_xml_again(object)) {
-        const char *key = pl_s3_xml_text(object, "Key");
+        struct named o = {.key = pl_s3_xml_text(object, "Key"), .version = pl_s3_xml_text(object, "VersionId")};
 
-        if (!key || !*key || m->n_keys == PL_S3_LIST_MAX)
+        if (!o.key || !*o.key || m->n_named == PL_S3_LIST_MAX)
             return pl_s3_error(err, PL_S3_MALFORMED_XML);
-        r = check_version(q, pl_s3_xml_text(object, "VersionId"), err);
-        if (r < 0)
-            return r;
-        m->keys[m->n_keys++] = key;
+        if (check_version(q, o.version, NULL) < 0)
+            o.refused = "A version cannot be deleted: commits cannot be changed.";
+        for (size_t i = 0; i < PL_ARRAY_SIZE(conditions); i++)
+            if (pl_s3_xml_text(object, conditions[i]))
+                o.refused = "DeleteObjects has no conditions here: use DeleteObject.";
+        m->named[m->n_named++] = o;
     }
-    return m->n_keys ? 0 : pl_s3_error(err, PL_S3_MALFORMED_XML);
+    return m->n_named ? 0 : pl_s3_error(err, PL_S3_MALFORMED_XML);
 }
 
-static int answer_many(struct pl_s3_request *q, const struct many *m)
+static int add_deleted(struct pl_buf *out, const struct named *o, const char *commit)
+{
+    int r = pl_s3_xml_open(out, "Deleted", NULL);
+
+    r = r < 0 ? r : pl_s3_xml_add(out, "Key", o->key, NULL);
+    if (r == 0 && o->deleted) {
+        r = pl_s3_xml_add(out, "DeleteMarker", "true", NULL);
+        r = r < 0 ? r : pl_s3_xml_add(out, "DeleteMarkerVersionId", commit, NULL);
+    }
+    return r < 0 ? r : pl_s3_xml_close(out, "Deleted", NULL);
+}
+
+static int add_refused(struct pl_buf *out, const struct named *o)
+{
+    int r = pl_s3_xml_open(out, "Error", NULL);
+
+    r = r < 0 ? r : pl_s3_xml_add(out, "Key", o->key, NULL);
+    if (r == 0 && o->version)
+        r = pl_s3_xml_add(out, "VersionId", o->version, NULL);
+    r = r < 0 ? r : pl_s3_xml_add(out, "Code", pl_s3_error_info(PL_S3_NOT_IMPLEMENTED)->code, NULL);
+    r = r < 0 ? r : pl_s3_xml_add(out, "Message", o->refused, NULL);
+    return r < 0 ? r : pl_s3_xml_close(out, "Error", NULL);
+}
+
+/* Replies with what became of each object. `commit`: id of the commit that deletes; "" if nothing was there. */
+static int answer_many(struct pl_s3_request *q, const struct many *m, const char *commit)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_S3_XML_BYTES_MAX * 2};
     int r = pl_s3_xml_begin(&out, "DeleteResult", true, NULL);
 
-    for (size_t i = 0; i < m->n_keys && r == 0 && !m->quiet; i++) {
-        r = pl_s3_xml_open(&out, "Deleted", NULL);
-        r = r < 0 ? r : pl_s3_xml_add(&out, "Key", m->keys[i], NULL);
-        r = r < 0 ? r : pl_s3_xml_close(&out, "Deleted", NULL);
+    for (size_t i = 0; i < m->n_named && r == 0; i++) {
+        if (m->named[i].refused)
+            r = add_refused(&out, &m->named[i]);
+        else if (!m->quiet)
+            r = add_deleted(&out, &m->named[i], commit);
     }
     r = r < 0 ? r : pl_s3_xml_close(&out, "DeleteResult", NULL);
     if (r == 0)
@@ -140,11 +181,10 @@ static void many_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, 
     struct pl_s3_request *q = self;
     struct pl_err nomem = {0};
 
-    (void)c;
     (void)new_bytes;
     if (r < 0)
         pl_s3_refuse(q, err);
-    else if (answer_many(q, q->more) < 0) {
+    else if (answer_many(q, q->more, pl_open_commit_head(c)->commit) < 0) {
         pl_err_nomem(&nomem);
         pl_s3_refuse(q, &nomem);
     }
@@ -163,15 +203,19 @@ int pl_s3_delete_objects(struct pl_s3_request *q, struct pl_err *err)
     q->drop_more = many_free;
     r = read_many(q, m, err);
     r = r < 0 ? r : pl_s3_view(q, &q->target, NULL, &view, err);
-    for (size_t i = 0; i < m->n_keys && r >= 0; i++) {
-        r = is_there(&view, m->keys[i], strlen(m->keys[i]), err);
-        if (r > 0 && path_of(m->keys[i], strlen(m->keys[i]), &m->ops[m->n]))
-            m->n++;
+    for (size_t i = 0; i < m->n_named && r >= 0; i++) {
+        struct named *o = &m->named[i];
+
+        if (o->refused)
+            continue;
+        r = is_there(&view, o->key, strlen(o->key), err);
+        o->deleted = r > 0 && path_of(o->key, strlen(o->key), &m->ops[m->n]);
+        m->n += o->deleted;
     }
     if (r < 0)
         return r;
     if (m->n)
         return pl_s3_write(q, m->ops, m->n, false, many_done, err);
-    r = answer_many(q, m);
+    r = answer_many(q, m, "");
     return r < 0 ? pl_err_nomem(err) : 0;
 }

@@ -174,6 +174,23 @@ static int reply(struct pl_s3_request *q, const struct pl_branch_view *v, const 
     return reply_bytes(q, v, f, &part, type, err);
 }
 
+/* The version has no such key: refuses it as a delete marker if the commit before it has the key. */
+static int no_version(struct pl_s3_request *q, const struct pl_branch_view *v, struct pl_branch_file *file, struct pl_err *err)
+{
+    _cleanup_(pl_branch_view_finish) struct pl_branch_view before = {0};
+    int r = 0;
+
+    if (!v->n_opens && *v->head.parent && !*q->target.commit) {
+        r = pl_s3_view(q, &q->target, v->head.parent, &before, err);
+        r = r < 0 ? r : pl_s3_find(&before, q->key, q->key_len, file, err);
+    }
+    if (r <= 0)
+        return r < 0 && r != PL_S3_NO_SUCH_VERSION ? r : pl_s3_error(err, PL_S3_NO_SUCH_VERSION);
+    pl_s3_reply_header(q, "x-amz-delete-marker", "true");
+    pl_s3_reply_version(q, v->head.run);
+    return pl_s3_error(err, PL_S3_METHOD_NOT_ALLOWED);
+}
+
 int pl_s3_find_read(struct pl_s3_request *q, struct pl_branch_view *ret_view, struct pl_branch_file *ret, struct pl_err *err)
 {
     const char *version = pl_s3_query(q, "versionId");
@@ -183,8 +200,10 @@ int pl_s3_find_read(struct pl_s3_request *q, struct pl_branch_view *ret_view, st
         r = pl_s3_error(err, PL_S3_KEY_TOO_LONG);
     r = r < 0 ? r : pl_s3_view(q, &q->target, version, ret_view, err);
     r = r < 0 ? r : pl_s3_find(ret_view, q->key, q->key_len, ret, err);
-    if (r == 0)
-        r = pl_s3_error(err, version && *version ? PL_S3_NO_SUCH_VERSION : PL_S3_NO_SUCH_KEY);
+    if (r == 0 && version && *version)
+        r = no_version(q, ret_view, ret, err);
+    else if (r == 0)
+        r = pl_s3_error(err, PL_S3_NO_SUCH_KEY);
     return PL_MIN(r, 0);
 }
 

@@ -66,12 +66,12 @@ int pl_s3_add_text(bool url, struct pl_buf *out, const char *element, const char
     return r < 0 ? r : pl_s3_xml_add(out, element, (const char *)escaped.data, err);
 }
 
-static int add_owner(const struct list *l, struct pl_buf *out, struct pl_err *err)
+int pl_s3_add_owner(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_s3_xml_open(out, "Owner", err);
 
-    r = r < 0 ? r : pl_s3_xml_add(out, "ID", l->q->claim.access_key, err);
-    r = r < 0 ? r : pl_s3_xml_add(out, "DisplayName", l->q->who->name, err);
+    r = r < 0 ? r : pl_s3_xml_add(out, "ID", q->claim.access_key, err);
+    r = r < 0 ? r : pl_s3_xml_add(out, "DisplayName", q->who->name, err);
     return r < 0 ? r : pl_s3_xml_close(out, "Owner", err);
 }
 
@@ -89,7 +89,7 @@ static int add_key(struct list *l, const char *key, const struct pl_branch_file 
     r = r < 0 ? r : pl_s3_xml_add(out, "ETag", quoted, err);
     r = r < 0 ? r : pl_s3_xml_add_u64(out, "Size", f->entry.kind == PL_KIND_DIR ? 0 : f->entry.size, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "StorageClass", "STANDARD", err);
-    r = r < 0 || (l->v2 && !l->owner) ? r : add_owner(l, out, err);
+    r = r < 0 || (l->v2 && !l->owner) ? r : pl_s3_add_owner(l->q, out, err);
     return r < 0 ? r : pl_s3_xml_close(out, "Contents", err);
 }
 

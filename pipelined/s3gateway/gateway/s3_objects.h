@@ -10,6 +10,10 @@
 PL_MUST_CHECK
 int pl_s3_add_text(bool url, struct pl_buf *out, const char *element, const char *text, struct pl_err *err);
 
+/* Appends the element Owner: the caller. */
+PL_MUST_CHECK
+int pl_s3_add_owner(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err);
+
 /* ---- reading ---- */
 
 /* Finds what a key names: a file, or, if the key ends with a slash, an existing directory. Returns 1 and the
@@ -65,6 +69,8 @@ PL_MUST_CHECK
 int pl_s3_delete_objects(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
 int pl_s3_list_objects(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_list_versions(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
 int pl_s3_list_buckets(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK

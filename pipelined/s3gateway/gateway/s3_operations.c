@@ -88,7 +88,7 @@ const struct pl_s3_op pl_s3_ops[] = {
     {"GetBucketRequestPayment", "GET", PL_S3_BUCKET, "requestPayment"},
     {"CreateSession", "GET", PL_S3_BUCKET, "session"},
     {"GetBucketTagging", "GET", PL_S3_BUCKET, "tagging"},
-    {"ListObjectVersions", "GET", PL_S3_BUCKET, "versions"},
+    {"ListObjectVersions", "GET", PL_S3_BUCKET, "versions", .costly = true, .run = pl_s3_list_versions},
     {"GetBucketWebsite", "GET", PL_S3_BUCKET, "website"},
     {"ListObjects", "GET", PL_S3_BUCKET, .costly = true, .run = pl_s3_list_objects},
     {"HeadBucket", "HEAD", PL_S3_BUCKET, .run = pl_s3_head_bucket},
