@@ -603,3 +603,66 @@ def test_pages_of_known_origins_may_ask(gate, bucket):
     answer = gate.ask("GET", f"/{bucket}", unsigned={"Origin": "https://page.example"})
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://page.example")
     assert "access-control-allow-origin" not in gate.ask("GET", f"/{bucket}", unsigned={"Origin": "https://evil.example"}).headers
+
+
+RULES = {"CORSRules": [{"AllowedOrigins": ["https://*.lab.example"], "AllowedMethods": ["GET", "PUT"], "AllowedHeaders": ["x-amz-*", "content-type"], "ExposeHeaders": ["ETag", "x-amz-meta-a"], "MaxAgeSeconds": 60},
+                       {"AllowedOrigins": ["*"], "AllowedMethods": ["HEAD"]}]}
+
+
+def test_a_bucket_has_its_own_rules_for_pages(gate, s3, bucket):
+    assert code_of(s3.get_bucket_cors, Bucket=bucket) == ("NoSuchCORSConfiguration", 404)
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration=RULES)
+    assert s3.get_bucket_cors(Bucket=bucket)["CORSRules"] == RULES["CORSRules"]
+    asked = {"Origin": "https://a.lab.example", "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "X-Amz-Date, content-type"}
+    answer = gate.send("OPTIONS", f"/{bucket}/f", headers=asked)
+    assert answer.status == 200
+    told = {name: answer.headers["access-control-" + name] for name in ("allow-origin", "allow-methods", "allow-headers", "max-age", "expose-headers")}
+    assert told == {"allow-origin": "https://a.lab.example", "allow-methods": "GET, PUT", "allow-headers": "X-Amz-Date, content-type", "max-age": "60",
+                    "expose-headers": "ETag, x-amz-meta-a"}
+    for other in ({"Origin": "https://lab.example"}, {"Access-Control-Request-Method": "DELETE"}, {"Access-Control-Request-Headers": "x-other"}):
+        assert gate.send("OPTIONS", f"/{bucket}/f", headers={**asked, **other}).code == "AccessForbidden", other
+    assert gate.send("OPTIONS", "/no-such-bucket/f", headers=asked).code == "AccessForbidden"
+    assert gate.send("OPTIONS", f"/{bucket}/f", headers={"Origin": "null", "Access-Control-Request-Method": "HEAD"}).headers["access-control-allow-origin"] == "*"
+    s3.delete_bucket_cors(Bucket=bucket)
+    assert code_of(s3.get_bucket_cors, Bucket=bucket) == ("NoSuchCORSConfiguration", 404)
+    assert gate.send("OPTIONS", f"/{bucket}/f", headers=asked).code == "AccessForbidden"
+
+
+def test_a_page_uploads_and_downloads_by_presigned_url(gate, s3, bucket):
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration=RULES)
+    page = {"Origin": "https://a.lab.example"}
+    put = gate.send("PUT", f"/{bucket}/f", gate.presigned("PUT", f"/{bucket}/f"), page, body=b"by a page")
+    assert (put.status, put.headers["access-control-allow-origin"]) == (200, page["Origin"])
+    got = gate.send("GET", f"/{bucket}/f", gate.presigned("GET", f"/{bucket}/f"), page)
+    assert (got.body, got.headers["access-control-expose-headers"]) == (b"by a page", "ETag, x-amz-meta-a")
+    refused = gate.send("GET", f"/{bucket}/f", headers=page)  # a page may read why
+    assert (refused.code, refused.headers["access-control-allow-origin"]) == ("AccessDenied", page["Origin"])
+    assert "access-control-allow-origin" not in gate.send("GET", f"/{bucket}/f", headers={"Origin": "https://evil.example"}).headers
+
+
+@pytest.mark.parametrize("rules,code", [
+    ("", "MalformedXML"), ("<CORSRule><AllowedMethod>GET</AllowedMethod></CORSRule>", "MalformedXML"), ("<Rule/>", "MalformedXML"),
+    ("<CORSRule><AllowedMethod>PATCH</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule>", "InvalidRequest"),
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*.*</AllowedOrigin></CORSRule>", "InvalidRequest"),
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><MaxAgeSeconds>x</MaxAgeSeconds></CORSRule>", "MalformedXML"),
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><Other>x</Other></CORSRule>", "MalformedXML")])
+def test_rules_for_pages_that_are_none_are_refused(gate, bucket, rules, code):
+    assert gate.ask("PUT", f"/{bucket}", {"cors": ""}, body=f"<CORSConfiguration>{rules}</CORSConfiguration>".encode()).code == code
+    assert gate.ask("GET", f"/{bucket}", {"cors": ""}).code == "NoSuchCORSConfiguration"
+
+
+def test_rules_for_pages_outlive_the_daemon_and_go_with_the_bucket(make_daemon):
+    daemon = make_daemon(*DAEMON_OPTIONS[:2]).start()
+    s3 = Gateway(daemon).client()
+    for name in ("pages", "dev.pages"):
+        s3.create_bucket(Bucket=name)
+        s3.put_bucket_cors(Bucket=name, CORSConfiguration=RULES)
+    daemon.stop()
+    daemon.start()
+    s3 = Gateway(daemon).client()
+    assert s3.get_bucket_cors(Bucket="pages")["CORSRules"] == RULES["CORSRules"]
+    for name in ("dev.pages", "pages"):
+        s3.delete_bucket(Bucket=name)
+    for name in ("pages", "dev.pages"):
+        s3.create_bucket(Bucket=name)
+        assert code_of(s3.get_bucket_cors, Bucket=name) == ("NoSuchCORSConfiguration", 404)

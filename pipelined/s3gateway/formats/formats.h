@@ -8,6 +8,7 @@
  * Headers for other rooms:
  *   s3_checksum        checksums that S3 clients send
  *   s3_chunked         aws-chunked body framing
+ *   s3_cors            CORS rules of buckets
  *   s3_error           S3 error codes
  *   s3_upload_file     files of multipart uploads in progress
  *

@@ -45,6 +45,7 @@
     X(METHOD_NOT_ALLOWED, "MethodNotAllowed", 405, "The specified method is not allowed against this resource.")                 \
     X(MISSING_LENGTH, "MissingContentLength", 411, "You must provide the Content-Length HTTP header.")                           \
     X(NO_SUCH_BUCKET, "NoSuchBucket", 404, "The specified bucket does not exist")                                                \
+    X(NO_SUCH_CORS, "NoSuchCORSConfiguration", 404, "The CORS configuration does not exist")                                     \
     X(NO_SUCH_KEY, "NoSuchKey", 404, "The specified key does not exist.")                                                        \
     X(NO_SUCH_UPLOAD, "NoSuchUpload", 404,                                                                                       \
       "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.")    \

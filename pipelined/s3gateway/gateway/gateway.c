@@ -2,6 +2,7 @@
  * pl_s3_on_request, and the files of multipart uploads. */
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
 
+#include "pipelined/s3gateway/formats/s3_cors.h"
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "storage/system/log_line.h"
 
@@ -50,6 +51,7 @@ int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *con
         r = s->domain && s->cors
                 ? pl_s3_upload_files_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(services->db)), &s->uploads, err)
                 : pl_err_nomem(err);
+    r = r < 0 ? r : pl_s3_cors_open(config->dir, &s->rules, err);
     r = r < 0 ? r : serve(s, config->listen, err);
     r = r < 0 ? r : pl_http_listener_url(config->listen, pl_http_server_port(s->server), services->tls, &s->url, err);
     if (r < 0) {
@@ -83,8 +85,10 @@ int pl_s3_gc_roots(struct pl_s3 *s, const char *dir, struct pl_db *db, const cha
 
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id)
 {
-    if (s)
-        pl_s3_upload_files_drop_repo(s->uploads, repo_id);
+    if (!s)
+        return;
+    pl_s3_upload_files_drop_repo(s->uploads, repo_id);
+    pl_s3_cors_drop_repo(s->rules, repo_id);
 }
 
 void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms)
@@ -99,6 +103,7 @@ struct pl_s3 *pl_s3_destroy(struct pl_s3 *s)
         return NULL;
     pl_http_server_destroy(s->server);
     pl_s3_upload_files_close(s->uploads);
+    pl_s3_cors_close(s->rules);
     pl_principal_unref(s->daemon);
     free(s->domain);
     free(s->cors);

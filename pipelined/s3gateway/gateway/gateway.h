@@ -12,6 +12,7 @@
  *   s3_body                receives and verifies a request body
  *   s3_buckets             bucket operations
  *   s3_copy                CopyObject
+ *   s3_cors_rules          CORS: operations of rules, replies to pages of other origins
  *   s3_delete              DeleteObject, DeleteObjects
  *   s3_get                 GetObject, HeadObject
  *   s3_headers             object headers and conditions
@@ -53,7 +54,7 @@ struct pl_s3_config {
     const char *domain; /* host names BUCKET.domain are accepted too; "" = buckets by path only */
     /* origins whose web pages may call the gateway, separated by commas; "*" = all; "" = none */
     const char *cors;
-    const char *dir; /* folder for the files of multipart uploads */
+    const char *dir; /* folder for the files of multipart uploads and for CORS rules */
 };
 
 /* Opens the uploads in `dir`, listens and serves. Copies the texts; `services` must outlive the gateway.
@@ -67,7 +68,7 @@ const char *pl_s3_url(const struct pl_s3 *s);
 PL_MUST_CHECK
 int pl_s3_gc_roots(struct pl_s3 *s, const char *dir, struct pl_db *db, const char *project,
                    int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err);
-/* Removes the uploads into a deleted repo. `s` may be NULL. */
+/* Removes the uploads into a deleted repo, and its CORS rules. `s` may be NULL. */
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id);
 /* Stops the server, as pl_http_server_stop. `s` may be NULL. */
 void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms);

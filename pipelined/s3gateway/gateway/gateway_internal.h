@@ -16,6 +16,7 @@
 #define PL_S3_SECRET_MAX 64u
 #define PL_S3_XML        "application/xml"
 
+struct pl_s3_cors;
 struct pl_s3_upload_files;
 struct pl_s3_request;
 
@@ -27,6 +28,7 @@ struct pl_s3 {
     char *url;                   /* URL at which clients reach the gateway; owned */
     struct pl_principal *daemon; /* principal of requests signed with the daemon's own key */
     struct pl_s3_upload_files *uploads;
+    struct pl_s3_cors *rules;
 };
 
 enum pl_s3_level { PL_S3_SERVICE, PL_S3_BUCKET, PL_S3_OBJECT };
@@ -109,6 +111,21 @@ int pl_s3_query_number(const struct pl_s3_request *q, const char *name, uint64_t
 void pl_s3_reply_header(struct pl_s3_request *q, const char *name, const char *value);
 /* Replies 200 with the XML document. Takes the buffer's memory. */
 void pl_s3_reply_xml(struct pl_s3_request *q, struct pl_buf *xml);
+
+/* Reads bucket and key from the request's path and host. q->path belongs to the request.
+ * PL_S3_INVALID_BUCKET_NAME. */
+PL_MUST_CHECK
+int pl_s3_read_names(struct pl_s3_request *q, struct pl_err *err);
+
+/* ---- s3_cors_rules ---- */
+
+/* Sets the headers that let a page of another origin read the reply, if the bucket's rules or --s3-cors allow its
+ * request. */
+void pl_s3_add_cors(struct pl_s3 *s3, struct pl_http_request *http);
+/* Replies to OPTIONS, which a browser sends, unsigned, before a page's request. PL_S3_ACCESS_FORBIDDEN,
+ * PL_S3_INVALID_REQUEST. */
+PL_MUST_CHECK
+int pl_s3_preflight(struct pl_s3 *s3, struct pl_http_request *http, struct pl_err *err);
 
 /* ---- s3_target ---- */
 

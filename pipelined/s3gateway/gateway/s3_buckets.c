@@ -3,6 +3,7 @@
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
 #include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/s3gateway/formats/s3_cors.h"
 #include "storage/s3/s3_xml.h"
 
 #include <stdio.h>
@@ -115,7 +116,9 @@ static int remove_branch(void *self, struct pl_err *err)
     const struct pl_s3_target *t = &q->target;
     struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch, .empty = true};
 
-    return pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
+    int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
+
+    return r < 0 ? r : pl_s3_cors_delete(q->s3->rules, t->row.id, t->branch, err);
 }
 
 static int remove_repo(void *self, struct pl_err *err)

@@ -86,6 +86,12 @@ int pl_s3_bucket_versioning(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
 int pl_s3_put_bucket_versioning(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
+int pl_s3_put_cors(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_get_cors(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_delete_cors(struct pl_s3_request *q, struct pl_err *err);
+PL_MUST_CHECK
 int pl_s3_get_acl(struct pl_s3_request *q, struct pl_err *err);
 PL_MUST_CHECK
 int pl_s3_put_acl(struct pl_s3_request *q, struct pl_err *err);

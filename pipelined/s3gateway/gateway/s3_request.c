@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #define DOMAIN_PORT_MAX 6
-#define CORS_MAX_AGE    "3600"
 
 /* ---- query, headers, replies ---- */
 
@@ -99,7 +98,7 @@ static bool bucket_of_host(const struct pl_s3_request *q, char ret[PL_S3_BUCKET_
     return true;
 }
 
-static int read_names(struct pl_s3_request *q, struct pl_err *err)
+int pl_s3_read_names(struct pl_s3_request *q, struct pl_err *err)
 {
     const char *tail = pl_http_param(q->http, "path");
     size_t len;
@@ -227,53 +226,6 @@ static int who_asks(struct pl_s3_request *q, struct pl_err *err)
     return r;
 }
 
-/* ---- cross-origin requests ---- */
-
-static bool origin_ok(const char *list, const char *origin)
-{
-    size_t n = strlen(origin);
-
-    for (const char *p = list; *p;) {
-        size_t len;
-
-        p += strspn(p, ", ");
-        len = strcspn(p, ", ");
-        if ((len == 1 && *p == '*') || (len == n && strncasecmp(p, origin, n) == 0))
-            return true;
-        p += len;
-    }
-    return false;
-}
-
-static void add_cors(struct pl_http_request *http, const struct pl_s3 *s3)
-{
-    const char *origin = pl_http_header(http, "Origin");
-
-    if (!origin || !origin_ok(s3->cors, origin))
-        return;
-    pl_http_reply_header(http, "Access-Control-Allow-Origin", origin);
-    pl_http_reply_header(http, "Access-Control-Expose-Headers",
-                         "ETag, Content-Length, Content-Range, Last-Modified, x-amz-version-id, x-amz-request-id");
-    pl_http_reply_header(http, "Vary", "Origin");
-}
-
-/* Replies to OPTIONS, which a browser sends, unsigned, before a page's request. */
-static int preflight(struct pl_http_request *http, const struct pl_s3 *s3, struct pl_err *err)
-{
-    const char *origin = pl_http_header(http, "Origin"), *headers = pl_http_header(http, "Access-Control-Request-Headers");
-
-    if (!origin || !pl_http_header(http, "Access-Control-Request-Method"))
-        return pl_err_set(err, PL_S3_INVALID_REQUEST, "Insufficient information. Origin request header needed.");
-    if (!origin_ok(s3->cors, origin))
-        return pl_s3_error(err, PL_S3_ACCESS_FORBIDDEN);
-    pl_http_reply_header(http, "Access-Control-Allow-Methods", "GET, HEAD, PUT, POST, DELETE");
-    if (headers)
-        pl_http_reply_header(http, "Access-Control-Allow-Headers", headers);
-    pl_http_reply_header(http, "Access-Control-Max-Age", CORS_MAX_AGE);
-    pl_http_reply(http, 200, NULL, NULL, 0);
-    return 0;
-}
-
 /* ---- run ---- */
 
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512])
@@ -389,7 +341,7 @@ static int admit(struct pl_s3_request *q, struct pl_err *err)
 
 static int open(struct pl_s3_request *q, struct pl_err *err)
 {
-    int r = read_names(q, err);
+    int r = pl_s3_read_names(q, err);
 
     r = r < 0 ? r : find_op(q, err);
     r = r < 0 ? r : who_asks(q, err);
@@ -440,12 +392,12 @@ void pl_s3_on_request(struct pl_http_request *http, void *arg)
     pl_http_reply_header(http, "x-amz-request-id", id);
     /* objects come from any user: a page among them must not run scripts on this origin */
     pl_http_reply_header(http, "Content-Security-Policy", "sandbox");
-    add_cors(http, s3);
+    pl_s3_add_cors(s3, http);
     if (!pl_streq(pl_http_method(http), "OPTIONS")) {
         begin(s3, http);
         return;
     }
-    r = preflight(http, s3, &err);
+    r = pl_s3_preflight(s3, http, &err);
     if (r < 0)
         pl_http_reply_error(http, &err);
 }

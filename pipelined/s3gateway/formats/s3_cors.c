@@ -1,0 +1,365 @@
+/* Keeps the documents of all buckets in memory, in a map by repo and branch, and matches requests against their
+ * elements. A document is checked when it is put, and again when it is read at the start. */
+#include "pipelined/s3gateway/formats/s3_cors.h"
+
+#include "pipelined/s3gateway/formats/s3_error.h"
+#include "storage/base/hash.h"
+#include "storage/base/map.h"
+#include "storage/s3/s3_xml.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define SUFFIX         ".cors"
+#define NAME_BYTES     (24u + 2 * PL_NAME_MAX_BYTES)
+#define FILE_MAX_BYTES ((size_t)256 << 10)
+
+struct pl_s3_cors {
+    char *dir;
+    pthread_mutex_t lock;
+    struct pl_map map; /* file name without suffix → struct pl_s3_xml */
+};
+
+/* ---- names and files ---- */
+
+static void name_of(int64_t repo_id, const char *branch, char ret[NAME_BYTES])
+{
+    int n = snprintf(ret, NAME_BYTES, "%lld-", (long long)repo_id);
+
+    pl_hex_encode(branch, PL_MIN(strlen(branch), (size_t)PL_NAME_MAX_BYTES), ret + n);
+}
+
+static int path_of(const struct pl_s3_cors *c, const char *name, char ret[PATH_MAX], struct pl_err *err)
+{
+    return snprintf(ret, PATH_MAX, "%s/%s" SUFFIX, c->dir, name) < PATH_MAX
+               ? 0
+               : pl_err_set(err, PL_EINVAL, "%s is too long", c->dir);
+}
+
+/* ---- checking ---- */
+
+static bool is_method(const char *text)
+{
+    static const char *const methods[] = {"GET", "PUT", "POST", "DELETE", "HEAD"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(methods); i++)
+        if (pl_streq(text, methods[i]))
+            return true;
+    return false;
+}
+
+static int check_element(const struct pl_s3_xml_node *e, struct pl_err *err)
+{
+    const char *star = strchr(e->text, '*');
+
+    if (pl_streq(e->name, "AllowedMethod"))
+        return is_method(e->text)
+                   ? 0
+                   : pl_err_set(err, PL_S3_INVALID_REQUEST,
+                                "Found unsupported HTTP method in CORS config. Unsupported method is %.40s", e->text);
+    if (pl_streq(e->name, "AllowedOrigin") || pl_streq(e->name, "AllowedHeader"))
+        return !star || !strchr(star + 1, '*')
+                   ? 0
+                   : pl_err_set(err, PL_S3_INVALID_REQUEST, "%s \"%.100s\" can not have more than one wildcard.", e->name,
+                                e->text);
+    if (pl_streq(e->name, "MaxAgeSeconds"))
+        return *e->text && strlen(e->text) < 10 && strspn(e->text, "0123456789") == strlen(e->text)
+                   ? 0
+                   : pl_s3_error(err, PL_S3_MALFORMED_XML);
+    if (pl_streq(e->name, "ExposeHeader") || pl_streq(e->name, "ID"))
+        return 0;
+    return pl_err_set(err, PL_S3_MALFORMED_XML, "CORSRule has an element %.60s, which is not known.", e->name);
+}
+
+static int check(const struct pl_s3_xml_node *root, struct pl_err *err)
+{
+    const struct pl_s3_xml_node *rule, *e;
+    size_t rules = 0;
+
+    for (rule = root->first; rule; rule = rule->next) {
+        if (!pl_streq(rule->name, "CORSRule") || ++rules > PL_S3_CORS_RULES_MAX || !pl_s3_xml_child(rule, "AllowedMethod") ||
+            !pl_s3_xml_child(rule, "AllowedOrigin"))
+            return pl_s3_error(err, PL_S3_MALFORMED_XML);
+        for (e = rule->first; e; e = e->next) {
+            int r = check_element(e, err);
+
+            if (r < 0)
+                return r;
+        }
+    }
+    return rules ? 0 : pl_s3_error(err, PL_S3_MALFORMED_XML);
+}
+
+static int write_document(const struct pl_s3_xml_node *root, struct pl_buf *out, struct pl_err *err)
+{
+    int r = pl_s3_xml_begin(out, "CORSConfiguration", true, err);
+
+    for (const struct pl_s3_xml_node *rule = root->first; rule && r == 0; rule = rule->next) {
+        r = pl_s3_xml_open(out, rule->name, err);
+        for (const struct pl_s3_xml_node *e = rule->first; e && r == 0; e = e->next)
+            r = pl_s3_xml_add(out, e->name, e->text, err);
+        r = r < 0 ? r : pl_s3_xml_close(out, rule->name, err);
+    }
+    return r < 0 ? r : pl_s3_xml_close(out, "CORSConfiguration", err);
+}
+
+/* ---- start and end ---- */
+
+static int read_one(struct pl_s3_cors *c, const char *name, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = FILE_MAX_BYTES};
+    _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *xml = NULL;
+    char path[PATH_MAX];
+    int r = path_of(c, name, path, err);
+
+    r = r < 0 ? r : pl_io_read_file(path, &text, err);
+    r = r < 0 ? r : pl_s3_xml_parse(text.data, text.len, &xml, err);
+    r = r < 0 ? r : check(pl_s3_xml_root(xml), err);
+    r = r < 0 ? r : pl_map_put(&c->map, name, strlen(name), xml, NULL, err);
+    if (r == 0)
+        xml = NULL;
+    return r;
+}
+
+static int read_all(struct pl_s3_cors *c, struct pl_err *err)
+{
+    DIR *d = opendir(c->dir);
+    const struct dirent *entry;
+    int r = d ? 0 : pl_err_errno(err, errno, "list %s", c->dir);
+
+    while (r == 0 && (entry = readdir(d))) {
+        size_t len = strlen(entry->d_name), tail = strlen(SUFFIX);
+        char name[NAME_BYTES], path[PATH_MAX], aside[PATH_MAX + 16];
+        struct pl_err why = {0};
+
+        if (len <= tail || len - tail >= sizeof name || !pl_streq(entry->d_name + len - tail, SUFFIX))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(len - tail), entry->d_name);
+        r = read_one(c, name, &why);
+        if (r == PL_ENOMEM)
+            break;
+        if (r < 0 && path_of(c, name, path, NULL) == 0) {
+            snprintf(aside, sizeof aside, "%s.damaged", path);
+            pl_log_warn("s3", "cannot read the CORS rules %s, so the file is set aside: %s", path, why.msg);
+            (void)rename(path, aside);
+        }
+        r = 0;
+    }
+    if (d)
+        closedir(d);
+    return r == PL_ENOMEM ? pl_err_nomem(err) : r;
+}
+
+int pl_s3_cors_open(const char *dir, struct pl_s3_cors **ret, struct pl_err *err)
+{
+    struct pl_s3_cors *c = calloc(1, sizeof *c);
+    int r;
+
+    if (!c)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&c->lock, NULL);
+    c->dir = strdup(dir);
+    r = c->dir ? read_all(c, err) : pl_err_nomem(err);
+    if (r < 0)
+        c = pl_s3_cors_close(c);
+    *ret = c;
+    return r;
+}
+
+static void free_document(void *xml)
+{
+    pl_s3_xml_destroy(xml);
+}
+
+struct pl_s3_cors *pl_s3_cors_close(struct pl_s3_cors *c)
+{
+    if (!c)
+        return NULL;
+    pl_map_finish(&c->map, free_document);
+    pthread_mutex_destroy(&c->lock);
+    free(c->dir);
+    free(c);
+    return NULL;
+}
+
+/* ---- put, get, delete ---- */
+
+int pl_s3_cors_put(struct pl_s3_cors *c, int64_t repo_id, const char *branch, struct pl_s3_xml *xml, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = FILE_MAX_BYTES};
+    char name[NAME_BYTES], path[PATH_MAX];
+    void *old = NULL;
+    int r = check(pl_s3_xml_root(xml), err);
+
+    name_of(repo_id, branch, name);
+    r = r < 0 ? r : write_document(pl_s3_xml_root(xml), &text, err);
+    r = r < 0 ? r : path_of(c, name, path, err);
+    pthread_mutex_lock(&c->lock);
+    old = pl_map_get(&c->map, name, strlen(name));
+    if (r == 0 && !old && c->map.len >= PL_S3_CORS_MAX)
+        r = pl_err_set(err, PL_S3_SLOW_DOWN, "%u buckets have CORS rules, which is the limit: delete some.", PL_S3_CORS_MAX);
+    r = r < 0 ? r : pl_io_write_file(path, text.data, text.len, 0600, err);
+    r = r < 0 ? r : pl_map_put(&c->map, name, strlen(name), xml, &old, err);
+    pthread_mutex_unlock(&c->lock);
+    pl_s3_xml_destroy(r < 0 ? xml : old);
+    return r;
+}
+
+int pl_s3_cors_get(struct pl_s3_cors *c, int64_t repo_id, const char *branch, struct pl_buf *out, struct pl_err *err)
+{
+    char name[NAME_BYTES];
+    const struct pl_s3_xml *xml;
+    int r;
+
+    name_of(repo_id, branch, name);
+    pthread_mutex_lock(&c->lock);
+    xml = pl_map_get(&c->map, name, strlen(name));
+    r = xml ? write_document(pl_s3_xml_root(xml), out, err) : pl_s3_error(err, PL_S3_NO_SUCH_CORS);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+/* Removes one bucket's rules; the caller holds the lock. */
+static int remove_one(struct pl_s3_cors *c, const char *name, struct pl_err *err)
+{
+    char path[PATH_MAX];
+    int r = path_of(c, name, path, err);
+
+    if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+        r = pl_err_errno(err, errno, "remove %s", path);
+    if (r == 0)
+        pl_s3_xml_destroy(pl_map_remove(&c->map, name, strlen(name)));
+    return r < 0 ? r : pl_io_fsync_dir(c->dir, err);
+}
+
+int pl_s3_cors_delete(struct pl_s3_cors *c, int64_t repo_id, const char *branch, struct pl_err *err)
+{
+    char name[NAME_BYTES];
+    int r = 0;
+
+    name_of(repo_id, branch, name);
+    pthread_mutex_lock(&c->lock);
+    if (pl_map_get(&c->map, name, strlen(name)))
+        r = remove_one(c, name, err);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+void pl_s3_cors_drop_repo(struct pl_s3_cors *c, int64_t repo_id)
+{
+    const struct pl_map_slot *slot;
+    char prefix[NAME_BYTES], name[NAME_BYTES];
+    bool found = true;
+
+    name_of(repo_id, "", prefix);
+    pthread_mutex_lock(&c->lock);
+    while (found) {
+        struct pl_err err = {0};
+        size_t i = 0;
+
+        found = false;
+        while (!found && (slot = pl_map_next(&c->map, &i)))
+            found = strncmp((const char *)slot->key, prefix, strlen(prefix)) == 0;
+        if (!found)
+            break;
+        snprintf(name, sizeof name, "%s", (const char *)slot->key);
+        if (remove_one(c, name, &err) < 0) {
+            pl_log_warn("s3", "cannot remove the CORS rules of a deleted repo: %s", err.msg);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- matching ---- */
+
+/* Returns true if the text has the pattern's form; "*" in it stands for any text. */
+static bool fits(const char *pattern, const char *text, size_t len)
+{
+    const char *star = strchr(pattern, '*');
+    size_t head = star ? (size_t)(star - pattern) : strlen(pattern), tail = star ? strlen(star + 1) : 0;
+
+    if (!star)
+        return len == head && strncasecmp(pattern, text, len) == 0;
+    return len >= head + tail && strncasecmp(pattern, text, head) == 0 && strncasecmp(star + 1, text + len - tail, tail) == 0;
+}
+
+static const struct pl_s3_xml_node *find(const struct pl_s3_xml_node *rule, const char *element, const char *text, size_t len)
+{
+    const struct pl_s3_xml_node *e = pl_s3_xml_child(rule, element);
+
+    while (e && !fits(e->text, text, len))
+        e = pl_s3_xml_again(e);
+    return e;
+}
+
+/* Returns true if the rule allows every header of the list. */
+static bool allows_headers(const struct pl_s3_xml_node *rule, const char *list)
+{
+    for (const char *p = list; p && *p;) {
+        size_t len;
+
+        p += strspn(p, ", \t");
+        len = strcspn(p, ", \t");
+        if (len && !find(rule, "AllowedHeader", p, len))
+            return false;
+        p += len;
+    }
+    return true;
+}
+
+/* Appends the texts of all elements of that name, separated by ", ". */
+static int join(const struct pl_s3_xml_node *rule, const char *element, struct pl_buf *out, struct pl_err *err)
+{
+    int r = 0;
+
+    for (const struct pl_s3_xml_node *e = pl_s3_xml_child(rule, element); e && r == 0; e = pl_s3_xml_again(e))
+        r = pl_buf_addf(out, err, "%s%s", out->len ? ", " : "", e->text);
+    return r < 0 || pl_buf_str(out) ? r : pl_err_nomem(err);
+}
+
+void pl_s3_cors_answer_finish(struct pl_s3_cors_answer *a)
+{
+    pl_buf_finish(&a->methods);
+    pl_buf_finish(&a->expose);
+    pl_buf_finish(&a->max_age);
+}
+
+static int match(const struct pl_s3_xml_node *root, const struct pl_s3_cors_question *q, struct pl_s3_cors_answer *ret,
+                 struct pl_err *err)
+{
+    for (const struct pl_s3_xml_node *rule = root->first; rule; rule = rule->next) {
+        const struct pl_s3_xml_node *origin = find(rule, "AllowedOrigin", q->origin, strlen(q->origin));
+        int r;
+
+        if (!origin || !find(rule, "AllowedMethod", q->method, strlen(q->method)) || !allows_headers(rule, q->headers))
+            continue;
+        ret->any_origin = pl_streq(origin->text, "*");
+        r = join(rule, "AllowedMethod", &ret->methods, err);
+        r = r < 0 ? r : join(rule, "ExposeHeader", &ret->expose, err);
+        r = r < 0 ? r : join(rule, "MaxAgeSeconds", &ret->max_age, err);
+        return r < 0 ? r : 1;
+    }
+    return 0;
+}
+
+int pl_s3_cors_match(struct pl_s3_cors *c, int64_t repo_id, const char *branch, const struct pl_s3_cors_question *question,
+                     struct pl_s3_cors_answer *ret, struct pl_err *err)
+{
+    char name[NAME_BYTES];
+    const struct pl_s3_xml *xml;
+    int r;
+
+    name_of(repo_id, branch, name);
+    pthread_mutex_lock(&c->lock);
+    xml = pl_map_get(&c->map, name, strlen(name));
+    r = xml ? match(pl_s3_xml_root(xml), question, ret, err) : 0;
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
