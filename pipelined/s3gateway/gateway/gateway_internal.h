@@ -80,6 +80,7 @@ struct pl_s3_request {
      * which the request may refer; released while the body is received */
     struct pl_store_hold hold;
     struct pl_s3_body *body;
+    bool forbidden;                  /* the principal's roles do not allow the request */
     int64_t head_us;                 /* DeleteObject: when the branch's head was created; it dates files that have no date */
     enum pl_s3_sum_kind default_sum; /* checksum to compute if the request has none for its body */
     /* state of the operation; exists from `before` until the reply; freed by drop_more */
@@ -93,7 +94,11 @@ struct pl_s3_request {
 void pl_s3_on_request(struct pl_http_request *http, void *arg);
 /* Frees the request. Operations that return PL_S3_ANSWERS_LATER call it after the reply. NULL is allowed. */
 void pl_s3_request_end(struct pl_s3_request *q);
-/* Replies with the error as S3's XML document. */
+/* Checks that the request's principal may do `verb`; notes the refusal in q->forbidden. PL_EFORBIDDEN. */
+PL_MUST_CHECK
+int pl_s3_check_verb(struct pl_s3_request *q, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
+/* Replies with the error as S3's XML document. Failures of the daemon's own store are logged, and told without
+ * their text. */
 void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err);
 /* Formats the request as the target of an audit entry; returns `out`. */
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512]);

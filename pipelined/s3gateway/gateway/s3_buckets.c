@@ -92,7 +92,7 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
     if (r == 0 && *t.commit)
         r = pl_err_set(err, PL_S3_INVALID_BUCKET_NAME,
                        "A commit cannot be created as a bucket: put objects into bucket %s.%s.%s.", t.branch, t.repo, t.project);
-    r = r < 0 ? r : pl_principal_check(q->who, PL_VERB_DEFINE, t.project, t.repo, err);
+    r = r < 0 ? r : pl_s3_check_verb(q, PL_VERB_DEFINE, t.project, t.repo, err);
     r = r < 0 ? r : make(q, &t, &made, err);
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_S3_INVALID_BUCKET_NAME, "Project \"%s\" does not exist: pipelinectl create project %s",

@@ -3,6 +3,7 @@
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
 
 #include "storage/base/clock.h"
+#include "storage/system/log_line.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -78,9 +79,39 @@ void pl_s3_request_end(struct pl_s3_request *q)
     free(q);
 }
 
+/* Returns the code to reply in place of one with which the daemon's own store, or the network to it, failed; 0 for
+ * all other codes. */
+static int store_failure(const struct pl_s3_request *q, int code)
+{
+    switch (code) {
+    case PL_EFORBIDDEN:
+        return q->forbidden ? 0 : PL_S3_UNAVAILABLE;
+    case PL_EAUTH:
+    case PL_ENET:
+    case PL_ETIMEOUT:
+        return PL_S3_UNAVAILABLE;
+    case PL_EIO:
+    case PL_ECORRUPT:
+        return PL_S3_INTERNAL;
+    default:
+        return 0;
+    }
+}
+
 void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err)
 {
-    pl_http_reply_error(q->http, err);
+    struct pl_err told = {0};
+    int code = store_failure(q, err->code);
+
+    if (!code) {
+        pl_http_reply_error(q->http, err);
+        return;
+    }
+    /* Another server's codes and names would read as if the client's key or bucket were wrong. */
+    pl_log_warn("s3", "request %llu failed at the store: %s", (unsigned long long)pl_http_request_id(q->http), err->msg);
+    pl_err_set(&told, code, "The daemon's store failed. Its log says more, at request %llu.",
+               (unsigned long long)pl_http_request_id(q->http));
+    pl_http_reply_error(q->http, &told);
 }
 
 /* ---- bucket and key ---- */
@@ -240,7 +271,7 @@ static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *
 {
     char target[512];
 
-    if (code != PL_EFORBIDDEN || !q->who)
+    if (code != PL_EFORBIDDEN || !q->forbidden || !q->who)
         return code;
     pl_audit_write_refused(q->services->audit, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
     return pl_guard_forbid(q->services->guard, q->who, code, err);
@@ -271,7 +302,7 @@ static void run_turn(void *self)
         run(q);
         return;
     }
-    pl_err_set(&err, PL_EAUTH, "the key was deleted, or lost a role, while the request waited");
+    pl_err_set(&err, PL_S3_ACCESS_DENIED, "The key was deleted, or lost a role, while the request waited.");
     pl_s3_refuse(q, &err);
     pl_s3_request_end(q);
 }
@@ -325,7 +356,10 @@ static void body_end(void *self, struct pl_http_request *http, const struct pl_e
         return;
     }
     err.code = r;
-    pl_s3_refuse(q, failure ? failure : &err);
+    if (failure)
+        pl_http_reply_error(q->http, failure); /* the client's connection, not the store's */
+    else
+        pl_s3_refuse(q, &err);
     pl_s3_request_end(q);
 }
 
@@ -372,7 +406,10 @@ static void begin(struct pl_s3 *s3, struct pl_http_request *http)
     }
     if (r < 0) {
         err.code = q ? tell_refusal(q, r, &err) : r;
-        pl_http_reply_error(http, &err);
+        if (q)
+            pl_s3_refuse(q, &err);
+        else
+            pl_http_reply_error(http, &err);
         pl_s3_request_end(q);
     } else if (q->body) {
         pl_http_body_to(http, &(struct pl_http_sink){.self = q, .write = body_write, .end = body_end});

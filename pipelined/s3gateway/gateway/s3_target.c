@@ -117,12 +117,20 @@ static int find_rows(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_
     return head.branch || pl_streq(t->branch, "master") ? 0 : no_bucket(err, PL_ENOTFOUND);
 }
 
+int pl_s3_check_verb(struct pl_s3_request *q, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err)
+{
+    int r = pl_principal_check(q->who, verb, project, repo, err);
+
+    q->forbidden = r == PL_EFORBIDDEN;
+    return r;
+}
+
 int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb verb, struct pl_s3_target *ret, struct pl_err *err)
 {
     struct pl_s3_target t;
     int r = pl_s3_target_name(bucket, &t, err);
 
-    r = r < 0 ? r : pl_principal_check(q->who, verb, t.project, t.repo, err);
+    r = r < 0 ? r : pl_s3_check_verb(q, verb, t.project, t.repo, err);
     r = r < 0 ? r : find_rows(q, &t, err);
     if (r == 0 && verb != PL_VERB_READ && *t.commit)
         r = pl_err_set(err, PL_S3_METHOD_NOT_ALLOWED, "A commit cannot be changed: write to bucket %s.%s.%s.", t.branch, t.repo,
