@@ -159,6 +159,42 @@ def test_what_would_fail_the_datum_fails_it_here(desk, script, said):
     assert (done.returncode, said in done.stderr) == (FAILED, True), done.stderr
 
 
+def test_expect_of_an_only_datum_is_checked_as_a_jobs_is(desk):
+    desk.files(data={"a": "1"})
+    output = {"prefix": "p/", "expect": ["/p/*.npz", "/p/f"]}
+    spec = desk.spec(sh("s", 'echo x >"$PL_OUT/f"; echo y >"$PL_OUT/m.npy"', output=output))
+    done = desk.trial("-f", spec, "-i", "in=data", "-o", "out", ok=False)
+    assert (done.returncode, "stage s succeeded but wrote nothing matching /p/*.npz; it wrote /p/f, /p/m.npy" in done.stderr) == (FAILED, True), done.stderr
+    assert desk.tree("out") == {"p/f": "x\n", "p/m.npy": "y\n"}  # to look at
+    done = desk.trial("-f", desk.spec(sh("s", "true", output=output)), "-i", "in=data", ok=False)
+    assert (done.returncode, "it wrote nothing at all" in done.stderr) == (FAILED, True), done.stderr
+    assert desk.trial("-f", desk.spec(sh("s", 'touch "$PL_OUT/f" "$PL_OUT/m.npz"', output=output)), "-i", "in=data").returncode == 0
+
+
+def test_expect_of_one_datum_of_several_is_a_warning(desk):
+    desk.files(data={"a": "1", "b": "2"})
+    spec = desk.spec(sh("s", 'cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*", output={"expect": ["/b"]}))
+    said = "datum 0 of 2 wrote nothing matching /b of output.expect: a job fails if no other datum does (warning)"
+    assert said in desk.trial("-f", spec, "-i", "in=data").stderr
+    assert "expect" not in desk.trial("-f", spec, "-i", "in=data", "--datum", "/b").stderr
+    done = desk.trial("--json", "-f", spec, "-i", "in=data")
+    assert json.loads(done.stdout)["unmet"] == ["/b"] and said in done.stderr
+
+
+@pytest.mark.parametrize("out, said", [
+    ("data/a", "-o data/a: {top}/data/a is not a folder: give a folder, or a path that does not exist yet"),
+    ("data/a/below", "-o data/a/below"),
+    ("shut/out", "-o shut/out: cannot write to {top}/shut"),
+])
+def test_a_folder_for_the_output_is_checked_before_the_command_runs(desk, out, said):
+    desk.files(data={"a": "1"})
+    (desk.top / "shut").mkdir(mode=0o555)
+    if out.startswith("shut") and os.access(desk.top / "shut", os.W_OK):
+        pytest.skip("root may write everywhere")
+    done = desk.trial("-f", desk.spec(sh("s", "echo ran")), "-i", "in=data", "-o", out, ok=False)
+    assert (done.returncode != 0, done.stdout, said.format(top=os.path.realpath(desk.top)) in done.stderr) == (True, "", True), done.stderr
+
+
 def test_a_timeout_ends_it(desk):
     desk.files(data={"a": "1"})
     done = desk.trial("-f", desk.spec(sh("s", "sleep 1000", datum={"timeout": "1s"})), "-i", "in=data", ok=False)

@@ -4,6 +4,7 @@
 
 #include "pipelined/agent/inputs/input_entries.h"
 #include "pipelined/agent/worker/try_shell.h"
+#include "pipelined/text/glob.h"
 #include "pipelined/text/json_text.h"
 #include "storage/base/path.h"
 #include "storage/store/store.h"
@@ -38,7 +39,48 @@ struct output {
     char path[2 * PL_PATH_MAX_BYTES + 2];
     json_t *paths;
     json_int_t files;
+    const json_t *expect; /* list of globs (output.expect); NULL = none */
+    struct pl_glob *globs[PL_TRY_EXPECT_MAX];
+    bool met[PL_TRY_EXPECT_MAX];
+    size_t n_globs;
 };
+
+static void output_finish(struct output *o)
+{
+    for (size_t i = 0; i < o->n_globs; i++)
+        pl_glob_destroy(o->globs[i]);
+    json_decref(o->paths);
+}
+
+/* Compiles the globs of output.expect. */
+static int compile_expect(struct output *o, struct pl_err *err)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(o->expect, i, one)
+    {
+        int r = i >= PL_TRY_EXPECT_MAX || !json_is_string(one)
+                    ? pl_err_set(err, PL_EUSAGE, "\"expect\" in the request: use a list of at most %u globs", PL_TRY_EXPECT_MAX)
+                    : pl_glob_compile(json_string_value(one), &o->globs[i], err);
+
+        if (r < 0)
+            return r;
+        o->n_globs = i + 1;
+    }
+    return 0;
+}
+
+/* Returns the globs of output.expect that matched nothing, a new reference. */
+static json_t *unmet_json(const struct output *o)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < o->n_globs; i++)
+        if (!o->met[i])
+            json_array_append(list, json_array_get(o->expect, i));
+    return list;
+}
 
 /* Returns the next entry of the output, with the prefix before its path, and records the entry for the
  * answer. */
@@ -62,6 +104,8 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
         return pl_err_wrap(err, r, "output");
     *ret_path = o->path;
     o->files += ret->kind != PL_KIND_DIR;
+    for (size_t i = 0; i < o->n_globs; i++)
+        o->met[i] = o->met[i] || pl_glob_match_within(o->globs[i], o->path, *ret_len);
     if (json_array_size(o->paths) < PL_TRY_PATHS_MAX)
         json_array_append_new(o->paths, json_pack("{s:s, s:I}", "path", o->path, "size", (json_int_t)ret->size));
     return 1;
@@ -187,12 +231,12 @@ static int write_answer(const struct try *t, const struct output *o, struct pl_e
     const struct pl_agent_protocol_outcome *out = &t->outcome;
     const bool exited = out->run.how == PL_RUNNER_EXITED, killed = out->run.how == PL_RUNNER_SIGNALED;
     _cleanup_(json_decrefp) json_t *answer =
-        json_pack("{s:b, s:b, s:b, s:b, s:s, s:i, s:i, s:{s:I, s:I, s:I}, s:{s:I, s:I}, s:I, s:O}", "success", (int)out->success,
-                  "gave_back", (int)out->gave_back, "oom", (int)out->oom, "timed_out", (int)out->run.timed_out, "reason",
-                  out->reason, "exit_code", exited ? out->run.code : 0, "signal", killed ? out->run.code : 0, "ms", "fetch",
-                  (json_int_t)out->fetch_ms, "compute", (json_int_t)out->compute_ms, "upload", (json_int_t)out->upload_ms,
-                  "bytes", "in", (json_int_t)out->bytes_in, "out", (json_int_t)out->bytes_out, "files", o->files, "paths",
-                  o->paths);
+        json_pack("{s:b, s:b, s:b, s:b, s:s, s:i, s:i, s:{s:I, s:I, s:I}, s:{s:I, s:I}, s:I, s:O, s:o}", "success",
+                  (int)out->success, "gave_back", (int)out->gave_back, "oom", (int)out->oom, "timed_out", (int)out->run.timed_out,
+                  "reason", out->reason, "exit_code", exited ? out->run.code : 0, "signal", killed ? out->run.code : 0, "ms",
+                  "fetch", (json_int_t)out->fetch_ms, "compute", (json_int_t)out->compute_ms, "upload",
+                  (json_int_t)out->upload_ms, "bytes", "in", (json_int_t)out->bytes_in, "out", (json_int_t)out->bytes_out,
+                  "files", o->files, "paths", o->paths, "unmet", out->success ? unmet_json(o) : json_array());
 
     return write_json(t, answer, err);
 }
@@ -260,14 +304,16 @@ static int keep_output(struct try *t, struct output *o, struct pl_err *err)
 static int answer_request(struct try *t, const struct pl_try_config *config, struct pl_err *err)
 {
     const char *prefix = text_of(t, "prefix");
-    struct output output = {.paths = json_array(), .prefix = prefix ? prefix : "", .prefix_len = prefix ? strlen(prefix) : 0};
+    _cleanup_(output_finish) struct output output = {.paths = json_array(),
+                                                     .prefix = prefix ? prefix : "",
+                                                     .prefix_len = prefix ? strlen(prefix) : 0,
+                                                     .expect = json_object_get(t->request, "expect")};
     int r = output.paths ? read_task(t, err) : pl_err_nomem(err);
 
+    r = r < 0 ? r : compile_expect(&output, err);
     r = r < 0 ? r : run_datum(t, config, err);
     r = r < 0 ? r : keep_output(t, &output, err);
-    r = r < 0 ? r : write_answer(t, &output, err);
-    json_decref(output.paths);
-    return r;
+    return r < 0 ? r : write_answer(t, &output, err);
 }
 
 int pl_try_run(const struct pl_try_config *config, struct pl_err *err)

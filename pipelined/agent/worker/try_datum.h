@@ -8,19 +8,22 @@
  *    "url": URL | null,         the daemon that has the other inputs; its token is in the environment
  *    "work": DIR,               the work folder, created and removed
  *    "out": DIR | null,         folder for the output, with "prefix" before each path
+ *    "expect": [GLOB…],         output.expect, at most PL_TRY_EXPECT_MAX
  *    "sandbox": "bwrap" | "none", "shell": BOOL,     a shell instead of the command
  *    "cgroup": DIR | null,      cgroup of the sandbox, with the stage's limits
  *    "result": FILE}            file for the answer
  *
  *   {"success", "gave_back", "oom", "timed_out": BOOL, "reason": TEXT, "exit_code", "signal": N,
  *    "ms": {"fetch", "compute", "upload"}, "bytes": {"in", "out"}, "files": N,
- *    "paths": [{"path", "size"}] (the first PL_TRY_PATHS_MAX)}
+ *    "paths": [{"path", "size"}] (the first PL_TRY_PATHS_MAX),
+ *    "unmet": [GLOB…]}          the globs of "expect" that match nothing in the output of a successful datum
  *   or {"error": {"code", "message", "hint"}} if the datum could not be run */
 #pragma once
 
 #include "pipelined/agent/worker/worker.h"
 
-#define PL_TRY_PATHS_MAX 1000u
+#define PL_TRY_PATHS_MAX  1000u
+#define PL_TRY_EXPECT_MAX 1000u
 
 struct pl_try_config {
     const char *request;                  /* path of the request file */

@@ -63,6 +63,17 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
                      "renew_ms", RENEWALS_MS, "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
 }
 
+/* Returns the globs of output.expect, a new reference. With a shell the list is empty: it is not the stage's
+ * command that writes the output. */
+static json_t *expect_json(const struct pl_cli_try *t)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < t->stage->output.n_expect && !t->shell; i++)
+        json_array_append_new(list, json_string(t->stage->output.expect[i]));
+    return list;
+}
+
 /* Writes the request file. `cgroup`: path of the sandbox's control group; "" = none. */
 static int write_request(const struct pl_cli_try *t, const char *path, const char *cgroup, struct pl_err *err)
 {
@@ -74,10 +85,10 @@ static int write_request(const struct pl_cli_try *t, const char *path, const cha
 
     if (r < 0)
         return r;
-    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b, s:s*}", "attach", attach_json(t, err), "task",
-                        task_json(t), "store", store, "work", work, "result", result, "url", t->url, "secrets", t->secrets, "out",
-                        t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell,
-                        "cgroup", *cgroup ? cgroup : NULL);
+    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b, s:s*, s:o}", "attach", attach_json(t, err),
+                        "task", task_json(t), "store", store, "work", work, "result", result, "url", t->url, "secrets",
+                        t->secrets, "out", t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox,
+                        "shell", (int)t->shell, "cgroup", *cgroup ? cgroup : NULL, "expect", expect_json(t));
     text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     return text ? pl_io_write_file(path, text, strlen(text), 0600, err) : pl_err_nomem(err);
 }

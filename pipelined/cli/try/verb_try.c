@@ -10,9 +10,11 @@
 
 #include "storage/base/clock.h"
 #include <stdio.h>
+#include <sys/stat.h>
 
-#define PATHS_SHOWN 20u
-#define NO_RUN      "00000000000000000000000000000000"
+#define PATHS_SHOWN  20u
+#define EXPECT_SHOWN 5u /* paths in the message about output.expect */
+#define NO_RUN       "00000000000000000000000000000000"
 
 struct trial {
     struct pl_cli *c;
@@ -277,12 +279,34 @@ static char *real_above(const char *path)
     return real;
 }
 
-/* Refuses an output folder that lies inside an input folder, because the next try would read the output as
- * input. */
+/* Checks, before the command runs, that the output can be written: `out` is a folder or can be created, and
+ * files can be created in it. `real` is what real_above returned. */
+static int check_writable(const char *out, const char *real, struct pl_err *err)
+{
+    struct stat st;
+
+    if (!real)
+        return pl_err_errno(err, errno, "-o %s", out);
+    if (stat(real, &st) < 0)
+        return pl_err_errno(err, errno, "-o %s: %s", out, real);
+    if (!S_ISDIR(st.st_mode))
+        return pl_err_set(err, PL_EUSAGE, "-o %s: %s is not a folder: give a folder, or a path that does not exist yet", out,
+                          real);
+    if (access(real, W_OK | X_OK) < 0)
+        return pl_err_errno(err, errno, "-o %s: cannot write to %s", out, real);
+    return 0;
+}
+
+/* Refuses an output folder that cannot be written, and one inside an input folder, because the next try would
+ * read the output as input. */
 static int check_out(const struct trial *t, struct pl_err *err)
 {
     const char *out = pl_cli_value(t->c, "output");
     _cleanup_free_ char *real = out ? real_above(out) : NULL;
+    int r = out ? check_writable(out, real, err) : 0;
+
+    if (r < 0)
+        return r;
 
     for (size_t i = 0; real && i < t->inputs.folders.n; i++) {
         const char *dir = t->inputs.folders.items[i].dir;
@@ -332,17 +356,55 @@ static void say_output(const struct trial *t, const json_t *answer)
         fputs("the output was discarded: -o DIR writes it to a folder\n", stderr);
 }
 
-static int say_success(const struct trial *t, const json_t *answer)
+/* Formats the first paths of the output for a message, like "/model.npy, /metrics.json and 3 more". */
+static void text_of_output(const json_t *answer, struct pl_buf *out)
+{
+    const json_t *paths = json_object_get(answer, "paths"), *one;
+    long long files = pl_show_int_at(answer, "files");
+    char text[PL_SHOW_TEXT_MAX];
+    size_t i;
+
+    json_array_foreach(paths, i, one)
+    {
+        if (i < EXPECT_SHOWN)
+            (void)!pl_buf_addf(out, NULL, "%s/%s", i ? ", " : "", pl_show_clean(pl_show_text_at(one, "path"), text, sizeof text));
+    }
+    if (files > (long long)EXPECT_SHOWN)
+        (void)!pl_buf_addf(out, NULL, " and %lld more", files - (long long)EXPECT_SHOWN);
+}
+
+/* Judges a successful datum by output.expect, which holds for the output of the whole job. The only datum of a
+ * stage fails if it wrote nothing that matches; one of several gets a warning, because the others may write
+ * it. */
+static int judge_expect(const struct trial *t, const json_t *answer, struct pl_err *err)
+{
+    const char *glob = json_string_value(json_array_get(json_object_get(answer, "unmet"), 0));
+    _cleanup_(pl_buf_finish) struct pl_buf wrote = {0};
+
+    if (!glob)
+        return 0;
+    text_of_output(answer, &wrote);
+    if (t->n_datums == 1)
+        return pl_err_set(err, PL_ESTAGE, "stage %s succeeded but wrote nothing matching %s; it wrote %s", t->stage->name, glob,
+                          wrote.len ? pl_buf_str(&wrote) : "nothing at all");
+    if (!t->c->quiet)
+        fprintf(stderr,
+                "datum %zu of %zu wrote nothing matching %s of output.expect: a job fails if no other datum does (warning)\n",
+                t->number, t->n_datums, glob);
+    return 0;
+}
+
+static int say_success(const struct trial *t, const json_t *answer, struct pl_err *err)
 {
     char took[32], size[32];
 
     if (t->c->json || t->c->quiet)
-        return 0;
+        return judge_expect(t, answer, err);
     fprintf(stderr, "success in %s: %lld file%s, %s\n", pl_duration_text(pl_show_int_at(answer, "ms.compute"), took),
             (long long)pl_show_int_at(answer, "files"), pl_show_int_at(answer, "files") == 1 ? "" : "s",
             pl_size_text((uint64_t)pl_show_int_at(answer, "bytes.out"), size));
     say_output(t, answer);
-    return 0;
+    return judge_expect(t, answer, err);
 }
 
 static int judge(const struct trial *t, const json_t *answer, struct pl_err *err)
@@ -350,7 +412,7 @@ static int judge(const struct trial *t, const json_t *answer, struct pl_err *err
     char text[PL_ERR_MSG_BYTES];
 
     if (json_is_true(json_object_get(answer, "success")))
-        return say_success(t, answer);
+        return say_success(t, answer, err);
     if (json_is_true(json_object_get(answer, "gave_back")))
         return pl_err_set(err, PL_ECANCELED, "interrupted");
     pl_err_set(err, PL_ESTAGE, "stage %s: datum %s: %s", t->stage->name,
