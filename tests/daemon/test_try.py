@@ -249,6 +249,17 @@ def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path
         assert not os.listdir(desk.tmp)
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["output", "messages_too"])
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+def test_a_reader_that_leaves_early_leaves_nothing_behind(desk, both, more):
+    desk.files(data={"a": "1"})
+    spec = desk.spec(sh("s", 'i=0; while [ $i -lt 50000 ]; do echo "line $i"; i=$((i+1)); done; echo x >"$PL_OUT/f"'))
+    line = " ".join(desk.line("try", "--sandbox", SANDBOX, "-f", spec, "-i", "in=data", *more)) + (" 2>&1" if both else "") + " | head -n 1"
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, cwd=desk.top, env=desk.env, check=False, timeout=120)
+    assert done.stdout, done.stderr
+    wait_until(lambda: not os.listdir(desk.tmp), lambda: f"the temporary folder to go: {os.listdir(desk.tmp)}", timeout=20)
+
+
 @pytest.mark.parametrize("line, code, said", [
     ([], USAGE, "Give -f SPEC STAGE, or STAGE --at RUN"),
     (["-f", "s.json", "-i", "in=data"], USAGE, "try which stage? Pipeline p has s, gpu"),

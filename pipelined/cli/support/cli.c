@@ -38,8 +38,9 @@ static void note(int sig, void (*handler)(int))
         sigaction(sig, &action, NULL);
 }
 
-/* Handles SIGTERM and SIGHUP. Only this process receives these signals, so the handler sends them on to the
- * child process. (SIGINT needs no such step: the terminal sends it to the child, too.) */
+/* Handles SIGTERM, SIGHUP and SIGPIPE (the reader of this program's output has gone, as with `| head`). Only this
+ * process receives these signals, so the handler ends the child process, too. (SIGINT needs no such step: the
+ * terminal sends it to the child, too.) */
 static void on_end(int sig)
 {
     if (!interrupted)
@@ -53,6 +54,7 @@ void pl_cli_note_interrupt(void)
     only_note = 1;
     note(SIGTERM, on_end);
     note(SIGHUP, on_end);
+    note(SIGPIPE, on_end);
 }
 
 bool pl_cli_interrupted(void)

@@ -80,7 +80,7 @@ int pl_cli_main(int argc, char **argv, const struct pl_verb_section *tables, siz
 /* Sets the path of the file that is removed when SIGINT ends the program; NULL = none. `path` is not copied
  * and must stay valid until another path is set. */
 void pl_cli_remove_on_interrupt(const char *path);
-/* After this call, the first SIGINT, SIGTERM or SIGHUP is only recorded: the operation checks
+/* After this call, the first SIGINT, SIGTERM, SIGHUP or SIGPIPE is only recorded: the operation checks
  * pl_cli_interrupted, undoes its work and returns. A second SIGINT ends the program. */
 void pl_cli_note_interrupt(void);
 /* True if a signal was recorded after pl_cli_note_interrupt(). */

@@ -191,8 +191,10 @@ static int read_answer(const char *path, int status, json_t **ret, struct pl_err
     int code;
 
     if (pl_io_read_file(path, &text, NULL) < 0)
-        return WIFSIGNALED(status) ? pl_err_set(err, PL_EIO, "pipelined-worker was killed by signal %d", WTERMSIG(status))
-                                   : pl_err_set(err, PL_EIO, "pipelined-worker ended with code %d", WEXITSTATUS(status));
+        return WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE
+                   ? pl_err_set(err, PL_ECANCELED, "interrupted: the reader of the output has gone")
+               : WIFSIGNALED(status) ? pl_err_set(err, PL_EIO, "pipelined-worker was killed by signal %d", WTERMSIG(status))
+                                     : pl_err_set(err, PL_EIO, "pipelined-worker ended with code %d", WEXITSTATUS(status));
     answer = json_loadb((const char *)text.data, text.len, 0, NULL);
     error = json_object_get(answer, "error");
     if (!error && answer) {
