@@ -156,6 +156,10 @@ static const struct field {
      "Sandbox of the local executor: bubblewrap, or none where namespaces are not allowed; without a sandbox scripts have to use "
      "$PL_INPUT_… and "
      "$PL_OUT."},
+    {"sandbox_read_only", TEXT, offsetof(struct pl_config, sandbox_read_only), "", "FOLDERS",
+     "Folders of this machine that commands of the local executor can read in their sandbox, besides /usr and the like, "
+     "separated by commas; for example /opt,/srv/tools. Their folders in the daemon's PATH are in PATH of commands, too. "
+     "`pipelinectl try` shows the same folders. Default: none."},
     {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL",
      "URL that people use, for links. Default: that of the listener."},
     {"worker_url", TEXT, offsetof(struct pl_config, worker_url), "", "URL",
@@ -451,6 +455,21 @@ static int check_executor(const struct pl_config *c, struct pl_err *err)
     return 0;
 }
 
+/* Checks that sandbox_read_only lists absolute paths. A colon separates the folders in the workers'
+ * environment. */
+static int check_folders(const char *list, struct pl_err *err)
+{
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        if (n && (*list != '/' || memchr(list, ':', n)))
+            return pl_err_set(
+                err, PL_EINVAL,
+                "--sandbox-read-only has \"%.*s\": use absolute paths of folders without a colon, separated by commas",
+                (int)PL_MIN(n, 200u), list);
+    }
+    return 0;
+}
+
 static int check_level(const char *name, struct pl_err *err)
 {
     enum pl_log_level level;
@@ -480,6 +499,7 @@ int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *
     r = r < 0 ? r : settle_data(&c, err);
     r = r < 0 ? r : check_level(c.log_level, err);
     r = r < 0 ? r : check_executor(&c, err);
+    r = r < 0 ? r : check_folders(c.sandbox_read_only, err);
     if (r < 0) {
         pl_config_finish(&c);
         return r;
@@ -496,6 +516,20 @@ void pl_config_finish(struct pl_config *c)
         else if (fields[i].kind == TREE)
             json_decref(*(json_t **)(void *)((char *)c + fields[i].offset));
     memset(c, 0, sizeof *c);
+}
+
+int pl_config_show_folders(const struct pl_config *c, struct pl_err *err)
+{
+    const char *own = getenv("PIPELINED_SANDBOX_RO");
+    _cleanup_free_ char *all = NULL;
+
+    if (!*c->sandbox_read_only)
+        return 0;
+    if (asprintf(&all, "%s%s%s", own ? own : "", own && *own ? ":" : "", c->sandbox_read_only) < 0)
+        return pl_err_nomem(err);
+    for (char *p = all + (own ? strlen(own) : 0); (p = strchr(p, ',')) != NULL;)
+        *p = ':';
+    return setenv("PIPELINED_SANDBOX_RO", all, 1) < 0 ? pl_err_nomem(err) : 0;
 }
 
 int pl_config_help(struct pl_buf *out, struct pl_err *err)

@@ -30,9 +30,10 @@ struct pl_config {
     int64_t store_cache_mib;
     char *executor; /* how workers are started: local or kubernetes */
     struct pl_config_kube kube;
-    char *sandbox;    /* sandbox of the local executor: bwrap or none */
-    char *public_url; /* URL that people use; "" = the URL of the listener */
-    char *s3_listen;  /* ADDRESS:PORT of the S3 gateway; "" = no S3 gateway */
+    char *sandbox;           /* sandbox of the local executor: bwrap or none */
+    char *sandbox_read_only; /* folders that sandboxes show, separated by commas */
+    char *public_url;        /* URL that people use; "" = the URL of the listener */
+    char *s3_listen;         /* ADDRESS:PORT of the S3 gateway; "" = no S3 gateway */
     /* domain below which each bucket is a host; "" = buckets only appear in the path of URLs */
     char *s3_domain;
     char *s3_cors;    /* origins whose pages may use the S3 gateway; "" = no origins */
@@ -64,6 +65,10 @@ struct pl_config {
 PL_MUST_CHECK
 int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err);
 void pl_config_finish(struct pl_config *c);
+/* Adds sandbox_read_only to PIPELINED_SANDBOX_RO in the environment, from which workers read it. Call it
+ * before other threads exist. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_config_show_folders(const struct pl_config *c, struct pl_err *err);
 /* Append the text of --help, or of docs/config.md, to `out`. */
 PL_MUST_CHECK
 int pl_config_help(struct pl_buf *out, struct pl_err *err);

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 
     pl_process_close();
     umask(077); /* no file in the data folder is for other users, whatever the mode of the folder itself */
-    if (pl_config_read(argc, argv, &config, &err) < 0) {
+    if (pl_config_read(argc, argv, &config, &err) < 0 || pl_config_show_folders(&config, &err) < 0) {
         fprintf(stderr, "pipelined: %s\n", err.msg);
         return pl_err_info(err.code)->exit_code == 2 ? 2 : 1;
     }

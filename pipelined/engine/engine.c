@@ -542,6 +542,8 @@ static void do_live(struct call *c)
                             json_pack("{s:s, s:I}", "reason", outage.text, "since_us", (json_int_t)outage.since_us));
     if (c->engine->executor->ops->limits)
         json_object_set_new(c->json, "limits", c->engine->executor->ops->limits(c->engine->executor));
+    if (c->engine->executor->ops->sandbox)
+        json_object_set_new(c->json, "sandbox", c->engine->executor->ops->sandbox(c->engine->executor));
 }
 
 static json_t *ops_live(void *self)

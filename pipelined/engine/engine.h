@@ -78,7 +78,8 @@ struct pl_engine_ops {
      * field in the spec. Blocks, for some seconds in all if the cluster does not answer: call it on the pool,
      * without holding a database reader. */
     int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
-    /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}}. Blocks: call it on
+    /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}, and what
+     * the executor says of "limits" and "sandbox"}. Blocks: call it on
      * the pool, without holding a database reader. */
     json_t *(*live)(void *self);
     /* Returns the jobs that wait for resources, in the order in which they are served, and the report on the GPUs:

@@ -208,6 +208,9 @@ struct pl_executor_ops {
     /* Returns which resource limits this machine enforces: {"held", "not_held": names of cgroup controllers
      * as text, "folder"?, "why"?, "remedy"?}, a new reference. NULL: the cluster enforces the limits. */
     json_t *(*limits)(struct pl_executor *x);
+    /* Returns how the sandboxes of this machine's workers look, as pl_worker_env_json writes it, a new
+     * reference. NULL: workers are pods. */
+    json_t *(*sandbox)(struct pl_executor *x);
     /* Counts the requests to the cluster. NULL: there is no cluster. */
     void (*calls)(struct pl_executor *x, struct pl_executor_calls *ret);
     /* Reports how the worker's GPUs were used since the last call for this worker, measured from outside the

@@ -421,6 +421,47 @@ def test_a_datum_of_a_run_has_its_variables_and_its_seed(project):
         assert here[name] == real[name], name
 
 
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="without namespaces the host's files are there")
+def test_the_sandbox_is_like_that_of_the_daemon(make_daemon, desk):
+    """The daemon's folders, and its PATH, are in a try's sandbox, too; without a daemon they come from its configuration."""
+    tools, more = desk.top / "tools", desk.top / "more"
+    for folder in (tools, more):
+        folder.mkdir()
+        (folder / f"our-{folder.name}").write_text(f"#!/bin/sh\necho here {folder.name}\n")
+        (folder / f"our-{folder.name}").chmod(0o755)
+    config = desk.top / "config.json"
+    config.write_text(json.dumps({"sandbox_read_only": f"{tools},{more}"}))
+    daemon = make_daemon("--config", str(config)).start(env={"PATH": f"{tools}:{os.environ['PATH']}"})
+    daemon.ctl("create", "repo", "in")
+    script = f'{more}/our-more; our-tools'
+    spec = desk.spec(sh("s", script))
+    daemon.ctl("create", "pipeline", "-f", spec)
+    desk.files(data={"a": "1"})
+    daemon.ctl("put", "file", "in:/a", "-f", f"{desk.top}/data/a")
+    run = daemon.ctl("wait", "run", "in@master")
+    real = daemon.ctl("logs", "s").out
+    assert real == "here more\nhere tools\n", run.err
+    line = ["try", "--sandbox", SANDBOX, "-f", spec, "-i", f"in={desk.top}/data"]
+    done = daemon.ctl(*line)
+    assert done.out == real, done.err
+    daemon.stop()
+    assert "our-more: not found" in desk.ctl(*line, ok=False).stdout
+    desk.env["PATH"] = f"{tools}:{desk.env['PATH']}"
+    assert desk.ctl(*line, "--config", config).stdout == real
+    for text, said in (("{", "--config"), ('{"sandbox_read_only": 1}', "sandbox_read_only must be a string")):
+        (desk.top / "bad.json").write_text(text)
+        assert said in desk.ctl(*line, "--config", "bad.json", ok=False).stderr
+    assert "bad.json" in desk.ctl(*line, "--config", "nowhere/bad.json", ok=False).stderr
+
+
+@pytest.mark.skipif(SANDBOX != "bwrap", reason="a daemon with a sandbox does not start here")
+def test_a_daemon_with_another_sandbox_is_told(make_daemon, desk):
+    daemon = make_daemon("--sandbox", "none").start()
+    desk.files(data={"a": "1"})
+    done = daemon.ctl("try", "--sandbox", SANDBOX, "-f", desk.spec(sh("s", "true")), "-i", f"in={desk.top}/data")
+    assert "the daemon runs stages without a sandbox, this try runs in one: --sandbox none makes it alike (warning)" in done.err
+
+
 def test_without_a_spec_it_is_the_stage_as_the_run_had_it(project):
     project.repo("in").stages(sh("s", 'echo "old $(cat "$PL_INPUT_IN/f")"'))
     run = project.run("in", {"f": "1"})

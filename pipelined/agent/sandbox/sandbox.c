@@ -166,14 +166,15 @@ static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox
 }
 
 /* True if `path` is `folder` or below it. */
-static bool below(const char *path, const char *folder, size_t folder_len)
+static bool below(const char *path, size_t len, const char *folder, size_t folder_len)
 {
     while (folder_len > 1 && folder[folder_len - 1] == '/')
         folder_len--;
-    return strncmp(path, folder, folder_len) == 0 && (folder_len == 1 || path[folder_len] == '/' || path[folder_len] == 0);
+    return len >= folder_len && memcmp(path, folder, folder_len) == 0 &&
+           (folder_len == 1 || len == folder_len || path[folder_len] == '/');
 }
 
-/* Shows the folders of PIPELINED_SANDBOX_RO. */
+/* Shows the folders of the daemon's setting sandbox_read_only, which PIPELINED_SANDBOX_RO contains. */
 static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     const char *p = config->extra_ro ? config->extra_ro : "";
@@ -185,15 +186,15 @@ static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_a
         if (n == 0)
             continue;
         if (*p != '/' || n >= sizeof(path))
-            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: \"%.*s\" is not an absolute folder", (int)PL_MIN(n, 200), p);
-        if (below(config->work, p, n))
+            return pl_err_set(err, PL_EINVAL, "sandbox_read_only: \"%.*s\" is not an absolute folder", (int)PL_MIN(n, 200), p);
+        if (below(config->work, strlen(config->work), p, n))
             return pl_err_set(err, PL_EINVAL,
-                              "PIPELINED_SANDBOX_RO: %.*s contains the work folder %s: choose a folder that does not", (int)n, p,
+                              "sandbox_read_only: %.*s contains the work folder %s: choose a folder that does not", (int)n, p,
                               config->work);
         memcpy(path, p, n);
         path[n] = 0;
         if (access(path, F_OK) < 0)
-            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: %s does not exist", path);
+            return pl_err_set(err, PL_EINVAL, "sandbox_read_only: %s does not exist", path);
         r = ADD(a, err, "--ro-bind", path, path);
     }
     return r;
@@ -497,7 +498,7 @@ char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
         n = strcspn(own, ":");
         for (const char *p = config->extra_ro ? config->extra_ro : ""; r == 0 && *p;) {
             size_t m = strcspn(p, ":");
-            if (m && n && below(own, p, m)) {
+            if (m && n && below(own, n, p, m)) {
                 r = pl_buf_addf(&b, NULL, "%.*s:", (int)n, own);
                 break;
             }

@@ -6,6 +6,7 @@
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
+#include "pipelined/cli/try/try_sandbox.h"
 #include "pipelined/cli/try/try_worker.h"
 
 #include "storage/base/clock.h"
@@ -245,6 +246,8 @@ static int fill_request(struct trial *t, struct pl_err *err)
 
     r = r < 0 ? r : find_sandbox(t, err);
     r = r < 0 ? r : find_secrets(t, err);
+    r = r < 0 ? r
+              : pl_cli_try_sandbox(t->c, pl_cli_value(t->c, "config"), t->request.sandbox, t->inputs.asks_daemon || t->told, err);
     if (r == 0 && (t->inputs.asks_daemon || t->told))
         r = pl_cli_server_address(t->c, &t->url, &t->token, err);
     q->c = t->c;
@@ -464,6 +467,7 @@ static const struct pl_option options[] = {
     {"output", 'o', "DIR", "folder for the output, laid out as in the stage's repo (else it is discarded)"},
     {"shell", 0, NULL, "start a shell instead of the command"},
     {"sandbox", 0, "MODE", "bwrap (default) or none"},
+    {"config", 0, "FILE", "the daemon's configuration, for its sandbox_read_only (else a daemon on this machine is asked)"},
     {"gpus", 0, "N,…", "GPUs to use: the N of /dev/nvidiaN, or none (else the first ones, as many as the stage needs)"},
     {0},
 };

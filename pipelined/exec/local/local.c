@@ -10,6 +10,7 @@
 #include "pipelined/exec/local/orphan_sandbox.h"
 #include "pipelined/exec/local/sandbox_probe.h"
 #include "pipelined/exec/local/secret_files.h"
+#include "pipelined/exec/local/worker_env.h"
 #include "pipelined/exec/local/worker_limits.h"
 #include "pipelined/exec/local/workers_log.h"
 
@@ -275,7 +276,7 @@ struct command {
     const char *argv[32];
     size_t n;
     char work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256], token[256], incarnation[40];
-    char *env[64];
+    char *env[PL_WORKER_ENV_MAX + 2]; /* with the worker's token, and a NULL */
     size_t n_env;
 };
 
@@ -284,34 +285,6 @@ static void add(struct command *c, const char *option, const char *value)
     c->argv[c->n++] = option;
     if (value)
         c->argv[c->n++] = value;
-}
-
-/* Makes the agent's environment: the listed variables of the daemon's environment, and the worker's token. */
-static void make_env(struct command *c)
-{
-    static const char *const kept[] = {"PATH",
-                                       "HOME",
-                                       "LANG",
-                                       "LC_ALL",
-                                       "TZ",
-                                       "TMPDIR",
-                                       "PIPELINED_SANDBOX_RO",
-                                       "PIPELINED_OVERLAP",
-                                       "PIPELINED_TRACE",
-                                       "ASAN_OPTIONS",
-                                       "UBSAN_OPTIONS",
-                                       "LSAN_OPTIONS",
-                                       "TSAN_OPTIONS",
-                                       "LD_LIBRARY_PATH",
-                                       "CUDA_HOME",
-                                       "NVIDIA_DRIVER_CAPABILITIES"};
-
-    extern char **environ;
-    for (char **e = environ; *e && c->n_env < PL_ARRAY_SIZE(c->env) - 2; e++)
-        for (size_t i = 0; i < PL_ARRAY_SIZE(kept); i++)
-            if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && (*e)[strlen(kept[i])] == '=')
-                c->env[c->n_env++] = *e;
-    c->env[c->n_env++] = c->token;
 }
 
 static unsigned local_device(struct pl_executor *x, uint32_t slot)
@@ -353,7 +326,8 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
                                      local_device(&l->base, spec->gpus[i]));
         add(c, "--gpu-devices", c->gpus);
     }
-    make_env(c);
+    c->n_env = pl_worker_env_list(c->env);
+    c->env[c->n_env++] = c->token;
 }
 
 /* Keeps workers.log within its size limit; runs now and every PL_WORKERS_LOG_EVERY_MS. */
@@ -632,6 +606,13 @@ static json_t *local_limits(struct pl_executor *x)
     return pl_worker_limits_json(((struct local *)x)->limits);
 }
 
+static json_t *local_sandbox(struct pl_executor *x)
+{
+    const struct local *l = (struct local *)x;
+
+    return pl_worker_env_json(l->host, l->sandbox);
+}
+
 /* Compares the stage's GPUs and memory with those of this machine. The check is complete at once. */
 static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
                        struct pl_executor_check *ret, struct pl_err *err)
@@ -738,6 +719,7 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .gpus = local_gpus,
                                                  .not_held = local_not_held,
                                                  .limits = local_limits,
+                                                 .sandbox = local_sandbox,
                                                  .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
 

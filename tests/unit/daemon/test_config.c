@@ -94,6 +94,8 @@ static void test_what_is_wrong_is_named_with_what_is_accepted(void **state)
         {"--config", PL_EUSAGE, "--config needs a value"},
         {"--gpus many", PL_EINVAL, "--gpus is \"many\": use a number from -1 to 64"},
         {"--gpus 65", PL_EINVAL, "--gpus is \"65\""},
+        {"--sandbox-read-only /opt,tools", PL_EINVAL, "--sandbox-read-only has \"tools\": use absolute paths of folders"},
+        {"--sandbox-read-only /a:/b", PL_EINVAL, "has \"/a:/b\": use absolute paths of folders without a colon"},
         {"--linger soon", PL_EINVAL, "--linger is \"soon\": use a duration such as 2s"},
         {"--config /nowhere/c.json", PL_ENOTFOUND, "/nowhere/c.json"},
         {"--config=/nowhere/c.json", PL_ENOTFOUND, "/nowhere/c.json"},

@@ -164,6 +164,10 @@ static void the_search_path_shows_what_is_visible(void **state)
     path = pl_sandbox_search_path(&config);
     assert_string_equal(path, "/pl/bin:/opt/x/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     free(path);
+    config.extra_ro = "/opt/x/bin:/home/me/bi"; /* a folder of PATH itself, and a neighbour by name */
+    path = pl_sandbox_search_path(&config);
+    assert_string_equal(path, "/pl/bin:/opt/x/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    free(path);
     config.mode = PL_SANDBOX_NONE;
     path = pl_sandbox_search_path(&config);
     assert_string_equal(path, "/var/lib/w/1/bin:/opt/x/bin:/home/me/bin:/usr/bin");

@@ -1,0 +1,115 @@
+/* Asks the daemon for `live.sandbox` of its status, or reads the setting sandbox_read_only, and sets variables. */
+#include "pipelined/cli/try/try_sandbox.h"
+
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+#include "storage/http/loopback_host.h"
+#include "storage/system/io.h"
+#include <stdio.h>
+
+#define FOLDERS_ENV    "PIPELINED_SANDBOX_RO"
+#define CONFIG_MAX     (1u << 20)
+#define HOST_NAME_SIZE 256
+
+/* Variables of a person's shell that the command would inherit without a sandbox, and that no daemon passes on to
+ * its workers. */
+static const char *const personal[] = {"USER", "LOGNAME", "VIRTUAL_ENV", "NVIDIA_VISIBLE_DEVICES"};
+/* Variables that decide what a command finds: as the daemon has them, set or not. */
+static const char *const daemons[] = {"PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_DRIVER_CAPABILITIES"};
+
+/* Sets the folders: a list in which `separator` stands between them. */
+static int set_folders(const char *list, char separator, struct pl_err *err)
+{
+    _cleanup_free_ char *text = strdup(list);
+
+    if (!text)
+        return pl_err_nomem(err);
+    for (char *p = text; separator != ':' && (p = strchr(p, separator)) != NULL;)
+        *p = ':';
+    return setenv(FOLDERS_ENV, text, 1) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static int read_config(const char *path, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = CONFIG_MAX};
+    _cleanup_(json_decrefp) json_t *tree = NULL;
+    const json_t *folders;
+    json_error_t where;
+    int r = pl_io_read_file(path, &text, err);
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "--config %s", path);
+    tree = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &where);
+    if (!json_is_object(tree))
+        return pl_err_set(err, PL_EFORMAT, "--config %s:%d:%d: %s", path, where.line, where.column,
+                          tree ? "not an object" : where.text);
+    folders = json_object_get(tree, "sandbox_read_only");
+    if (folders && !json_is_string(folders))
+        return pl_err_set(err, PL_EINVAL, "--config %s: sandbox_read_only must be a string: folders separated by commas", path);
+    return folders ? set_folders(json_string_value(folders), ',', err) : 0;
+}
+
+/* True if the server's address means this machine. */
+static bool is_here(const struct pl_cli *c)
+{
+    _cleanup_free_ char *url = NULL, *token = NULL;
+    char host[HOST_NAME_SIZE];
+    const char *from;
+    size_t n;
+
+    if (pl_cli_server_address(c, &url, &token, NULL) < 0 || !(from = strstr(url, "://")))
+        return false;
+    from += 3;
+    n = *from == '[' ? strcspn(from, "]") + 1 : strcspn(from, ":/");
+    return snprintf(host, sizeof host, "%.*s", (int)n, from) < HOST_NAME_SIZE && pl_is_loopback_host(host);
+}
+
+/* Sets the environment as the daemon's answer `told` says. */
+static int set_as_told(const json_t *told, bool folders, struct pl_err *err)
+{
+    const json_t *env = json_object_get(told, "env"), *one;
+    _cleanup_(pl_buf_finish) struct pl_buf list = {0};
+    size_t i;
+    int r = 0;
+
+    for (i = 0; r == 0 && i < PL_ARRAY_SIZE(daemons); i++) {
+        const char *value = json_string_value(json_object_get(env, daemons[i]));
+
+        r = (value ? setenv(daemons[i], value, 1) : unsetenv(daemons[i])) < 0 ? pl_err_nomem(err) : 0;
+    }
+    json_array_foreach(json_object_get(told, "read_only"), i, one)
+    {
+        r = r < 0 || !json_is_string(one) ? r : pl_buf_addf(&list, err, "%s%s", list.len ? ":" : "", json_string_value(one));
+    }
+    return r < 0 || !folders || !list.len ? r : set_folders(pl_buf_str(&list), ':', err);
+}
+
+static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *status = NULL;
+    char host[HOST_NAME_SIZE] = "";
+    const json_t *told;
+    const char *daemons_mode;
+
+    if (pl_cli_call(c, "GET", "/api/v1/status", NULL, &status, NULL) < 0)
+        return 0;
+    told = json_object_get(json_object_get(status, "live"), "sandbox");
+    if (!told || gethostname(host, sizeof host - 1) < 0 || !pl_streq(host, pl_show_text_at(told, "host")))
+        return 0;
+    daemons_mode = pl_show_text_at(told, "mode");
+    if (!c->quiet && !pl_streq(daemons_mode, mode))
+        fprintf(stderr, "the daemon runs stages %s, this try runs %s: --sandbox %s makes it alike (warning)\n",
+                pl_streq(daemons_mode, "none") ? "without a sandbox" : "in a sandbox",
+                pl_streq(mode, "none") ? "without one" : "in one", pl_streq(daemons_mode, "none") ? "none" : "bwrap");
+    return set_as_told(told, folders, err);
+}
+
+int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, bool asks, struct pl_err *err)
+{
+    const bool own = getenv(FOLDERS_ENV) && *getenv(FOLDERS_ENV);
+    int r = config && !own ? read_config(config, err) : 0;
+
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(personal); i++)
+        r = unsetenv(personal[i]) < 0 ? pl_err_errno(err, errno, "%s", personal[i]) : 0;
+    return r < 0 || !(asks || is_here(c)) ? r : ask_daemon(c, mode, !own && !config, err);
+}

@@ -1,0 +1,52 @@
+/* The lists of variables. */
+#include "pipelined/exec/local/worker_env.h"
+
+/* Variables that workers inherit. The first N_SHOWN decide what a command finds on this machine. */
+static const char *const inherited[] = {"PATH",
+                                        "LD_LIBRARY_PATH",
+                                        "CUDA_HOME",
+                                        "NVIDIA_DRIVER_CAPABILITIES",
+                                        "PIPELINED_SANDBOX_RO",
+                                        "HOME",
+                                        "LANG",
+                                        "LC_ALL",
+                                        "TZ",
+                                        "TMPDIR",
+                                        "PIPELINED_OVERLAP",
+                                        "PIPELINED_TRACE",
+                                        "ASAN_OPTIONS",
+                                        "UBSAN_OPTIONS",
+                                        "LSAN_OPTIONS",
+                                        "TSAN_OPTIONS"};
+#define N_SHOWN 4u
+_Static_assert(PL_ARRAY_SIZE(inherited) <= PL_WORKER_ENV_MAX, "the list of the caller is too short");
+
+size_t pl_worker_env_list(char *ret[PL_WORKER_ENV_MAX])
+{
+    extern char **environ;
+    size_t n = 0;
+
+    for (char **e = environ; *e && n < PL_WORKER_ENV_MAX; e++)
+        for (size_t i = 0; i < PL_ARRAY_SIZE(inherited); i++)
+            if (strncmp(*e, inherited[i], strlen(inherited[i])) == 0 && (*e)[strlen(inherited[i])] == '=')
+                ret[n++] = *e;
+    return n;
+}
+
+json_t *pl_worker_env_json(const char *host, const char *mode)
+{
+    const char *folders = getenv("PIPELINED_SANDBOX_RO");
+    json_t *env = json_object(), *list = json_array();
+
+    for (size_t i = 0; i < N_SHOWN; i++)
+        if (getenv(inherited[i]))
+            json_object_set_new(env, inherited[i], json_string(getenv(inherited[i])));
+    for (const char *p = folders ? folders : ""; *p;) {
+        size_t n = strcspn(p, ":");
+
+        if (n)
+            json_array_append_new(list, json_stringn(p, n));
+        p += n + (p[n] == ':');
+    }
+    return json_pack("{s:s, s:s, s:o, s:o}", "host", host, "mode", mode, "read_only", list, "env", env);
+}

@@ -1,0 +1,16 @@
+/* worker_env: the environment that workers of this machine inherit from the daemon, and what of the daemon
+ * decides how a sandbox looks here. Reads the environment only; any thread while no thread changes it. */
+#pragma once
+
+#include "storage/base/buf.h"
+#include <jansson.h>
+
+#define PL_WORKER_ENV_MAX 32u /* maximum number of inherited variables */
+
+/* Fills `ret` with the inherited variables, NAME=value, borrowed from the daemon's environment; returns their
+ * number. */
+size_t pl_worker_env_list(char *ret[PL_WORKER_ENV_MAX]);
+/* Returns what pipelinectl needs to try a datum in a sandbox like those here, a new reference:
+ * {"host": NAME, "mode": "bwrap" | "none", "read_only": [FOLDER…], "env": {NAME: VALUE}}. `env` has those
+ * inherited variables that decide what commands find; a variable that is not set is left out. */
+json_t *pl_worker_env_json(const char *host, const char *mode);
