@@ -3,6 +3,7 @@
 
 #include "storage/base/alloc_failure.h"
 #include "storage/base/buf.h"
+#include "storage/base/path.h"
 
 struct text {
     struct pl_buf buf;
@@ -33,6 +34,32 @@ const char *pl_json_str(const json_t *object, const char *key)
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? text : "";
+}
+
+json_t *pl_json_bytes(const void *data, size_t n)
+{
+    struct pl_buf out = {.max = 3 * n + 1};
+    const uint8_t *bytes = data;
+    json_t *text = NULL;
+    int r = 0;
+
+    if (n == 0 || pl_utf8_ok(bytes, n))
+        return json_stringn_nocheck(n ? (const char *)bytes : "", n);
+    for (size_t i = 0, len; r == 0 && i < n; i += len) {
+        const size_t expected = bytes[i] < 0x80 ? 1 : bytes[i] >= 0xf0 ? 4 : bytes[i] >= 0xe0 ? 3 : 2;
+
+        len = PL_MIN(expected, n - i);
+        if (len == expected && pl_utf8_ok(bytes + i, len)) {
+            r = pl_buf_add(&out, bytes + i, len, NULL);
+        } else {
+            len = 1;
+            r = pl_buf_add_str(&out, "\xef\xbf\xbd", NULL);
+        }
+    }
+    if (r == 0)
+        text = json_stringn_nocheck((const char *)out.data, out.len);
+    pl_buf_finish(&out);
+    return text;
 }
 
 void pl_json_note_lack(void)

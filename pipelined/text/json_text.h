@@ -17,6 +17,10 @@ const char *pl_json_str(const json_t *object, const char *key);
 /* Like pl_json_str, but returns NULL if there is no string field `key`. */
 const char *pl_json_text_at(const json_t *object, const char *key);
 
+/* Makes a JSON string of any bytes: what is no UTF-8 becomes U+FFFD. `bytes` may be NULL if `n` is 0. Returns a new reference,
+ * or NULL if memory runs out. Any thread. */
+json_t *pl_json_bytes(const void *bytes, size_t n);
+
 /* Returns true if the text is an element of `list`; false if `list` is NULL or not an array. Any thread. */
 bool pl_json_has_text(const json_t *list, const char *text);
 /* Appends `item`, which it takes, to `list`. PL_ENOMEM also when either is NULL, so that an item that could not be

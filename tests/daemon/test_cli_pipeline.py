@@ -112,14 +112,18 @@ def test_what_others_wrote_orders_a_terminal_nothing(pair, monkeypatch):
     pair.spec({**COPY, "input": {"repo": "in", "glob": "/"}}, COUNT)
     run = pair.json("update", "pipeline", "-f", "spec.json", "--yes")["run"]
     assert pair("wait", "run", run, ok=False).code != 0
-    assert EVIL in subprocess.run([os.path.join(BIN, "pipelinectl"), "--data", pair.d.dir, "--project", pair.name, "logs", "copy"], capture_output=True, check=True).stdout
+    line = [os.path.join(BIN, "pipelinectl"), "--data", pair.d.dir, "--project", pair.name, "logs", "copy"]
+    assert EVIL in subprocess.run([*line, "--raw"], capture_output=True, check=True).stdout
+    assert EVIL[EVIL.index(b"forth"):] in subprocess.run(line, capture_output=True, check=True).stdout
     datum = pair.json("list", "datum", f"copy@{run}")["datums"][0]["id"]
-    for args in (["logs", "copy"], ["logs", "copy", "--tail", "9"], ["inspect", "datum", f"copy@{run}", datum], ["wait", "run", run], ["list", "file", "in@master"],
+    for args in (["logs", "copy", "--raw"], ["logs", "copy"], ["logs", "copy", "--json"], ["logs", "copy", "--tail", "9"], ["inspect", "datum", f"copy@{run}", datum], ["wait", "run", run], ["list", "file", "in@master"],
                  ["list", "file", "in@master", "--json"], ["diff", "in@master~1", "in@master"], ["why", f"in@master:/{name}"], ["list", "job", "--json"]):
         _, shown = on_a_terminal(pair, b"", *args)
         assert not CONTROL.search(shown), (args, shown)
-        if "copy" in args[1] and args[0] == "logs":
+        if "--raw" in args:
             assert "?]0;owned? ?[2J?1A ? back\nforth ?\tok €\n" in shown, shown
+        elif args[0] == "logs" and "--json" not in args:
+            assert "forth ?\tok €\n" in shown, shown
 
 
 # --- what an update costs

@@ -3,7 +3,7 @@
 
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/db/stage_log/log_view.h"
-#include "storage/base/path.h"
+#include "pipelined/text/json_text.h"
 
 #define LINES_DEFAULT 200u
 #define REPLY_BYTES   (1u << 20) /* of text */
@@ -61,32 +61,6 @@ static int find_log(struct pl_api *a, const struct pl_http_request *req, struct 
     return r;
 }
 
-/* Makes a JSON string of any bytes: what is no UTF-8 becomes U+FFFD. NULL without memory. */
-static json_t *text_json(const uint8_t *bytes, size_t n)
-{
-    struct pl_buf out = {.max = 4 * (size_t)PL_LOG_LINE_MAX};
-    json_t *text = NULL;
-    int r = 0;
-
-    if (pl_utf8_ok(bytes, n) || n == 0)
-        return json_stringn_nocheck(n ? (const char *)bytes : "", n);
-    for (size_t i = 0, len; r == 0 && i < n; i += len) {
-        const size_t expected = bytes[i] < 0x80 ? 1 : bytes[i] >= 0xf0 ? 4 : bytes[i] >= 0xe0 ? 3 : 2;
-
-        len = PL_MIN(expected, n - i);
-        if (len == expected && pl_utf8_ok(bytes + i, len)) {
-            r = pl_buf_add(&out, bytes + i, len, NULL);
-        } else {
-            len = 1;
-            r = pl_buf_add_str(&out, "\xef\xbf\xbd", NULL);
-        }
-    }
-    if (r == 0)
-        text = json_stringn_nocheck((const char *)out.data, out.len);
-    pl_buf_finish(&out);
-    return text;
-}
-
 static int add_lines(const struct pl_log_lines *lines, json_t *list, struct pl_err *err)
 {
     int r = 0;
@@ -96,7 +70,7 @@ static int add_lines(const struct pl_log_lines *lines, json_t *list, struct pl_e
 
         r = pl_json_add(list,
                         json_pack("{s:I, s:o, s:I, s:b, s:b}", "line", (json_int_t)one->number, "text",
-                                  text_json(one->len ? lines->text.data + one->at : NULL, one->len), "bytes",
+                                  pl_json_bytes(one->len ? lines->text.data + one->at : NULL, one->len), "bytes",
                                   (json_int_t)one->bytes, "cut", (int)one->cut, "open", (int)one->open),
                         err);
     }

@@ -3,6 +3,7 @@
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/db/retention/retention.h"
+#include "pipelined/db/stage_log/log_stream.h"
 #include "storage/base/clock.h"
 #include "storage/system/timed_cond.h"
 
@@ -27,6 +28,7 @@ struct following {
     bool follow, all_datums;
     struct pl_hash datum;
     struct pl_stage_log_cursor cursor;
+    struct pl_log_stream *lines; /* NULL = the text as it came */
 };
 
 static bool job_over(struct following *f)
@@ -44,8 +46,11 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
     /* check before reading: if the job has ended, the read then gets everything that it logged */
     bool over = !f->follow || job_over(f);
     int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
-                               out, err);
+                               f->lines, out, err);
 
+    /* the log has no more text for now */
+    if (r >= 0 && f->lines && out->len == before)
+        r = over ? pl_log_stream_end(f->lines, out, err) : pl_log_stream_states(f->lines, out, err);
     if (r >= 0 && !pl_principal_stands(f->who, pl_clock_wall_us()))
         r = pl_err_set(err, PL_EAUTH, "the token with which this log was opened was deleted or has expired");
     if (r < 0)
@@ -68,6 +73,7 @@ static void unref(struct following *f)
     if (--f->refs > 0)
         return;
     pl_principal_unref(f->who);
+    pl_log_stream_destroy(f->lines);
     free(f);
 }
 
@@ -121,6 +127,8 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
         r = r < 0 ? r : pl_retention_check_job(rd.conn, f->job, PL_KEEP_LOGS, err);
         if (r == 0 && datum)
             r = find_datum(rd.conn, f, datum, err);
+        if (r == 0 && pl_http_query_flag(req, "lines"))
+            r = pl_log_stream_create(&f->lines, err);
     }
     if (r < 0) {
         free(f);
@@ -357,8 +365,12 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/logs/{project}/{stage}",
      .raw = get_logs,
      .verb = PL_VERB_READ,
-     .summary = "Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
-     .query = "run datum follow:boolean",
+     .summary =
+         "Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended. With "
+         "`lines` each line of the reply is `AT_US DATUM ATTEMPT STATE TEXT`, for a whole line of one datum; of a line that "
+         "is rewritten by a carriage return it has the last state. STATE: `=` a line, `+` a part of a long line or one "
+         "without its line break, `~` how a line looks now that goes on (with `follow`; a later record replaces it).",
+     .query = "run datum follow:boolean lines:boolean",
      .reply = "text/plain"},
     {.method = "GET",
      .pattern = "/api/v1/logs/{project}/{stage}/{container}",

@@ -2,7 +2,7 @@
  *
  * In:      Requests.
  * Out:     JSON and streams.
- * Uses:    api/{access, data_routes, graph_view, server, transfer}, db/{pipelines, retention, tx, writer}, failure, gpus, metrics, notify, plan,
+ * Uses:    api/{access, data_routes, graph_view, server, transfer}, db/{pipelines, retention, stage_log, tx, writer}, failure, gpus, metrics, notify, plan,
  *          source, spec, text, storage/{base, system, tree}
  * Threads: Storage pool; live figures are requested from the engine.
  *

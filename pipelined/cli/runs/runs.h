@@ -7,6 +7,7 @@
  *
  * Inside:
  *   failure_text   prints the failure groups of a job
+ *   log_print      prints lines of logs
  *   stage_changes  what a change of a pipeline does to its stages
  *   verb_defaults  update and inspect defaults
  *   verb_job       jobs and datums

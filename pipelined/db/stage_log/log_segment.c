@@ -1,15 +1,17 @@
-/* Reads frames of both versions with one cursor, and writes the newer one. */
+/* Reads frames of all versions with one cursor, and writes the newest one. */
 #include "pipelined/db/stage_log/log_segment.h"
 
 #define MAGIC_1       "PLSL\001"
 #define MAGIC_2       "PLSL\002"
+#define MAGIC_3       "PLSL\003"
 #define FRAME_BYTES_1 48u
+#define FRAME_BYTES_2 56u
 
 void pl_log_segment_start(const struct pl_hash *owner, uint8_t out[PL_LOG_SEGMENT_START_BYTES])
 {
     const struct pl_log_frame first = {.datum = *owner};
 
-    memcpy(out, MAGIC_2, PL_LOG_SEGMENT_MAGIC_BYTES);
+    memcpy(out, MAGIC_3, PL_LOG_SEGMENT_MAGIC_BYTES);
     pl_log_frame_head(&first, out + PL_LOG_SEGMENT_MAGIC_BYTES);
 }
 
@@ -17,8 +19,10 @@ size_t pl_log_segment_head_bytes(const void *bytes, size_t n)
 {
     if (n < PL_LOG_SEGMENT_MAGIC_BYTES)
         return 0;
-    if (memcmp(bytes, MAGIC_2, PL_LOG_SEGMENT_MAGIC_BYTES) == 0)
+    if (memcmp(bytes, MAGIC_3, PL_LOG_SEGMENT_MAGIC_BYTES) == 0)
         return PL_LOG_FRAME_BYTES;
+    if (memcmp(bytes, MAGIC_2, PL_LOG_SEGMENT_MAGIC_BYTES) == 0)
+        return FRAME_BYTES_2;
     return memcmp(bytes, MAGIC_1, PL_LOG_SEGMENT_MAGIC_BYTES) == 0 ? FRAME_BYTES_1 : 0;
 }
 
@@ -41,8 +45,9 @@ void pl_log_frame_head(const struct pl_log_frame *f, uint8_t out[PL_LOG_FRAME_BY
     memcpy(out, f->datum.b, PL_HASH_BYTES);
     put_le(out + 32, f->attempt, 4);
     put_le(out + 36, f->fence, 8);
-    put_le(out + 44, f->offset, 8);
-    put_le(out + 52, f->len, 4);
+    put_le(out + 44, (uint64_t)f->at_us, 8);
+    put_le(out + 52, f->offset, 8);
+    put_le(out + 60, f->len, 4);
 }
 
 bool pl_log_frame_next(struct pl_cursor *c, size_t head_bytes, struct pl_log_frame *ret)
@@ -52,6 +57,7 @@ bool pl_log_frame_next(struct pl_cursor *c, size_t head_bytes, struct pl_log_fra
     memcpy(ret->datum.b, pl_cursor_bytes(c, PL_HASH_BYTES), PL_HASH_BYTES);
     ret->attempt = pl_cursor_le32(c);
     ret->fence = head_bytes == FRAME_BYTES_1 ? 0 : pl_cursor_le64(c);
+    ret->at_us = head_bytes == PL_LOG_FRAME_BYTES ? (int64_t)pl_cursor_le64(c) : 0;
     ret->offset = pl_cursor_le64(c);
     ret->len = pl_cursor_le32(c);
     ret->bytes = pl_cursor_bytes(c, ret->len);

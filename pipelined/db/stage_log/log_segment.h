@@ -2,11 +2,12 @@
  * segment has. Does no I/O.
  *
  *   segment := "PLSL", u8 version, frames
- *   frame   := datum 32 | u32 attempt | u64 fence | u64 offset | u32 length | the bytes        (little-endian)
+ *   frame   := datum 32 | u32 attempt | u64 fence | u64 at_us | u64 offset | u32 length | the bytes        (little-endian)
  *
  * `fence` is the fence of the lease under which the bytes were printed; `offset` counts within (datum, attempt,
- * fence). A frame with offset PL_LOG_LINE_OFFSET is a line of the daemon that says why the lease ended. In version 1,
- * which is only read, a frame has no fence. The first frame is empty; its "datum" identifies the job to which the
+ * fence), and `at_us` is when the daemon received them (µs since 1970). A frame with offset PL_LOG_LINE_OFFSET is a line of
+ * the daemon that says why the lease ended. Older versions are only read: in version 2 a frame has no at_us, in version 1
+ * it has no fence either. The first frame is empty; its "datum" identifies the job to which the
  * segment belongs. */
 #pragma once
 
@@ -15,7 +16,7 @@
 #include "storage/base/map.h"
 
 #define PL_LOG_SEGMENT_MAGIC_BYTES 5u  /* with the version */
-#define PL_LOG_FRAME_BYTES         56u /* of a frame's head in the version that is written */
+#define PL_LOG_FRAME_BYTES         64u /* of a frame's head in the version that is written */
 #define PL_LOG_SEGMENT_START_BYTES (PL_LOG_SEGMENT_MAGIC_BYTES + PL_LOG_FRAME_BYTES) /* a segment without output */
 #define PL_LOG_LINE_OFFSET         UINT64_MAX
 
@@ -23,6 +24,7 @@ struct pl_log_frame {
     struct pl_hash datum;
     uint32_t attempt;
     uint64_t fence; /* 0 = unknown, because the segment has version 1 */
+    int64_t at_us;  /* 0 = unknown, because the segment has version 1 or 2 */
     uint64_t offset;
     const uint8_t *bytes; /* borrowed */
     uint32_t len;

@@ -4,6 +4,7 @@
 
 #include "pipelined/db/stage_log/log_segment.h"
 #include "pipelined/db/stage_log/stage_log_internal.h"
+#include "storage/base/clock.h"
 #include "storage/pack/pack_builder.h"
 #include "storage/system/io.h"
 #include "storage/system/lock_order.h"
@@ -572,8 +573,11 @@ struct printed {
 static int add_line(struct pl_stage_logs *l, const char *project, struct open_log *o, const struct printed *to, const char *text,
                     struct pl_err *err)
 {
-    struct pl_log_frame f = {
-        .datum = to->datum, .attempt = to->attempt, .fence = to->progress.fence, .offset = PL_LOG_LINE_OFFSET};
+    struct pl_log_frame f = {.datum = to->datum,
+                             .attempt = to->attempt,
+                             .fence = to->progress.fence,
+                             .at_us = pl_clock_wall_us(),
+                             .offset = PL_LOG_LINE_OFFSET};
     char line[LINE_MAX_BYTES];
 
     snprintf(line, sizeof line, "%s%.*s\n", to->progress.mid_line ? "\n" : "", (int)sizeof line - 3, text);
@@ -614,6 +618,7 @@ int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t j
     struct pl_log_frame f = {.datum = source->datum,
                              .attempt = source->attempt,
                              .fence = source->fence,
+                             .at_us = pl_clock_wall_us(),
                              .offset = offset,
                              .bytes = bytes,
                              .len = (uint32_t)n};
@@ -693,33 +698,10 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
     return r;
 }
 
-/* Copies the text of the frames after the cursor to `out`. The buffer `segment` starts at byte `base` of the
- * log segment, whose frames have heads of `head_bytes`. */
-static int take_frames(const struct pl_buf *segment, uint64_t base, size_t head_bytes, const struct pl_hash *datum,
-                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
-{
-    struct pl_cursor c;
-    struct pl_log_frame f;
-
-    if (cursor->offset > base + segment->len)
-        return 0;
-    c = pl_cursor_of(segment->data + (cursor->offset - base), segment->len - (cursor->offset - base));
-    while (out->len < max && pl_log_frame_next(&c, head_bytes, &f)) {
-        if (!datum || pl_hash_eq(datum, &f.datum)) {
-            int r = pl_buf_add(out, f.bytes, f.len, err);
-
-            if (r < 0)
-                return r;
-        }
-        cursor->offset += head_bytes + f.len;
-    }
-    return 0;
-}
-
 /* Copies text from the cursor's segment. Returns 1 if the segment is sealed, so that another segment may
  * follow, or 0 if there is no more text for now. */
-static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
-                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
+static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_log_reading *to,
+                        struct pl_stage_log_cursor *cursor, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf segment = {0};
     int64_t sealed = 0;
@@ -730,8 +712,8 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
     r = load_sealed(l, project, job, cursor->segment, &segment, err);
     if (r > 0) {
         head = pl_log_segment_head_bytes(segment.data, segment.len);
-        r = take_frames(&segment, 0, head, datum, cursor, max, out, err);
-        if (r == 0 && out->len < max) {
+        r = pl_log_take_frames(&segment, 0, head, to, cursor, err);
+        if (r == 0 && to->out->len < to->max) {
             cursor->segment++;
             cursor->offset = 0;
         }
@@ -742,7 +724,7 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
 
         head = 0;
         r = load_file(l, job, cursor->segment, base, &segment, &head, err);
-        r = r < 0 ? r : take_frames(&segment, base, head, datum, cursor, max, out, err);
+        r = r < 0 ? r : pl_log_take_frames(&segment, base, head, to, cursor, err);
         if (r == PL_ENOTFOUND)
             r = 0;
     }
@@ -751,13 +733,14 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
 }
 
 int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
-                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
+                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_log_stream *lines, struct pl_buf *out,
+                       struct pl_err *err)
 {
-    size_t limit = out->len + max;
+    const struct pl_log_reading to = {.datum = datum, .lines = lines, .out = out, .max = out->len + max};
     int r = 1;
 
-    while (r > 0 && out->len < limit)
-        r = read_segment(l, project, job, datum, cursor, limit, out, err);
+    while (r > 0 && out->len < to.max)
+        r = read_segment(l, project, job, &to, cursor, err);
     return PL_MIN(r, 0);
 }
 

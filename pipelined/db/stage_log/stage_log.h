@@ -9,6 +9,7 @@
  *   log_view     any lines of a log, and a search in it
  *   log_lines    lines as log_view returns them
  *   log_search   what to search for
+ *   log_stream   whole lines of several datums, with datum and time
  *
  * Inside:
  *   stage_log_internal  what the files of this room share
@@ -60,11 +61,14 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
 struct pl_stage_log_cursor {
     uint64_t segment, offset;
 };
+struct pl_log_stream;
 /* Appends about `max` bytes of text after `cursor` to `out` and moves the cursor. 0 bytes: no more text for now.
- * `datum` NULL: all datums. */
+ * `datum` NULL: all datums. `lines` NULL: the text as it came, in which lines of datums that run at the same time may be
+ * mixed; otherwise records of whole lines (log_stream.h). */
 PL_MUST_CHECK
 int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
-                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err);
+                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_log_stream *lines, struct pl_buf *out,
+                       struct pl_err *err);
 /* Calls `wake(arg)` on any thread when output of the job arrives or the job's log is sealed, until
  * pl_stage_logs_unwatch. `wake` must not block. */
 PL_MUST_CHECK

@@ -13,3 +13,15 @@ struct pl_db *pl_stage_log_db(const struct pl_stage_logs *l);
 /* Makes the JSON text of log_segment.entries for a segment (log_view.c); the caller frees it. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_stage_log_entries(const struct pl_buf *segment, char **ret, struct pl_err *err);
+/* What is read of frames, and where it goes. */
+struct pl_log_reading {
+    const struct pl_hash *datum; /* NULL = of all datums */
+    struct pl_log_stream *lines; /* NULL = text as it came */
+    struct pl_buf *out;
+    size_t max; /* length of `out` from which on no further frame is read */
+};
+/* Appends the frames after the cursor to the output and moves the cursor. The buffer `segment` starts at byte `base` of the
+ * log segment, whose frames have heads of `head_bytes` (log_stream.c). PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_log_take_frames(const struct pl_buf *segment, uint64_t base, size_t head_bytes, const struct pl_log_reading *to,
+                       struct pl_stage_log_cursor *cursor, struct pl_err *err);

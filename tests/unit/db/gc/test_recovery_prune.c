@@ -251,7 +251,8 @@ static void test_a_log_whose_bytes_went_says_so(void **state)
     }
     /* whoever reads on in it sees its end */
     assert_ok(pl_stage_logs_open(fixture_path(g->w.dir, "logs"), g->w.db, g->w.stores, &logs, &err), &err);
-    assert_ok(pl_stage_logs_read(logs, "default", count(g, "SELECT min(id) FROM job"), NULL, &cursor, 100, &out, &err), &err);
+    assert_ok(pl_stage_logs_read(logs, "default", count(g, "SELECT min(id) FROM job"), NULL, &cursor, 100, NULL, &out, &err),
+              &err);
     assert_int_equal(out.len, 0);
     pl_stage_logs_close(logs);
     pl_buf_finish(&out);

@@ -126,7 +126,7 @@ static inline char *read_on(struct logs *t, uint8_t d, struct pl_stage_log_curso
 
     do {
         before = out.len;
-        assert_ok(pl_stage_logs_read(t->l, "default", t->job, d ? &id : NULL, cursor, max, &out, &err), &err);
+        assert_ok(pl_stage_logs_read(t->l, "default", t->job, d ? &id : NULL, cursor, max, NULL, &out, &err), &err);
     } while (out.len > before);
     return pl_buf_take_str(&out);
 }

@@ -107,22 +107,25 @@ static void test_leases_are_told_apart_after_a_restart(void **state)
     assert_log(t, 1, "first, once\nworker lost: its node is gone\nsecond\nend\n");
 }
 
-/* ---- version 1 of the format ---- */
+/* ---- older versions of the format ---- */
 
-/* The open segment as a daemon of the last version left it: an empty frame that names the job, and two of datum 1. */
-static void write_version_1(struct logs *t)
+/* The open segment as a daemon of an older version left it: an empty frame that names the job, and two of datum 1, in version
+ * 2 under the fence 7. */
+static void write_version(struct logs *t, unsigned version)
 {
     static const char owner_text[] = "0123456789abcdef0123456789abcdef/default/train", texts[2][4] = {"one", "two"};
     struct pl_buf b = {0};
     struct pl_hash owner, id = datum(1);
 
     pl_hash_sha256(owner_text, strlen(owner_text), &owner);
-    assert_int_equal(pl_buf_add(&b, "PLSL\001", 5, NULL), 0);
+    assert_int_equal(pl_buf_add(&b, version == 1 ? "PLSL\001" : "PLSL\002", 5, NULL), 0);
     assert_int_equal(pl_buf_add(&b, owner.b, 32, NULL), 0);
-    assert_int_equal(pl_buf_add(&b, (uint8_t[16]){0}, 16, NULL), 0);
+    assert_int_equal(pl_buf_add(&b, (uint8_t[24]){0}, version == 1 ? 16 : 24, NULL), 0);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(pl_buf_add(&b, id.b, 32, NULL), 0);
         assert_int_equal(pl_buf_add_le32(&b, 1, NULL), 0);
+        if (version == 2)
+            assert_int_equal(pl_buf_add_le64(&b, 7, NULL), 0);
         assert_int_equal(pl_buf_add_le64(&b, 3 * i, NULL), 0);
         assert_int_equal(pl_buf_add_le32(&b, 3, NULL), 0);
         assert_int_equal(pl_buf_add(&b, texts[i], 3, NULL), 0);
@@ -133,13 +136,12 @@ static void write_version_1(struct logs *t)
     open_logs(t);
 }
 
-static void test_a_log_of_the_last_version_is_read_and_goes_on(void **state)
+static void goes_on(struct logs *t, unsigned version)
 {
-    struct logs *t = *state;
     struct pl_stage_log_cursor cursor = {0};
     char *text;
 
-    write_version_1(t);
+    write_version(t, version);
     text = read_on(t, 1, &cursor, 3); /* a follower across the change */
     assert_string_equal(text, "onetwo");
     free(text);
@@ -147,7 +149,7 @@ static void test_a_log_of_the_last_version_is_read_and_goes_on(void **state)
     text = read_on(t, 1, &cursor, 100);
     assert_string_equal(text, ", three\n");
     free(text);
-    assert_int_equal(segments(t), 1); /* the segment of version 1, sealed as it is */
+    assert_int_equal(segments(t), 1); /* the segment of the older version, sealed as it is */
     lost(t, 7, "its node is gone");
     append_leased(t, 9, 1, 1, 0, "again\n");
     seal(t);
@@ -155,11 +157,21 @@ static void test_a_log_of_the_last_version_is_read_and_goes_on(void **state)
     assert_log(t, 1, "onetwo, three\nworker lost: its node is gone\nagain\n");
 }
 
-static void test_an_empty_log_of_the_last_version_is_begun_anew(void **state)
+static void test_a_log_of_version_1_is_read_and_goes_on(void **state)
+{
+    goes_on(*state, 1);
+}
+
+static void test_a_log_of_version_2_is_read_and_goes_on(void **state)
+{
+    goes_on(*state, 2);
+}
+
+static void test_an_empty_log_of_version_1_is_begun_anew(void **state)
 {
     struct logs *t = *state;
 
-    write_version_1(t);
+    write_version(t, 1);
     pl_stage_logs_close(t->l);
     assert_int_equal(truncate(open_file(t), 53), 0);
     open_logs(t);
@@ -179,8 +191,9 @@ int main(void)
         T(test_the_end_of_a_lease_is_shown_although_no_reason_came),
         T(test_bytes_of_an_older_lease_come_too_late),
         T(test_leases_are_told_apart_after_a_restart),
-        T(test_a_log_of_the_last_version_is_read_and_goes_on),
-        T(test_an_empty_log_of_the_last_version_is_begun_anew),
+        T(test_a_log_of_version_1_is_read_and_goes_on),
+        T(test_a_log_of_version_2_is_read_and_goes_on),
+        T(test_an_empty_log_of_version_1_is_begun_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
