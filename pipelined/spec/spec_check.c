@@ -315,6 +315,14 @@ static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_in
     }
 }
 
+bool pl_spec_reserves_variable(const char *name)
+{
+    static const char *const pachyderms[] = {"PACH_JOB_ID", "PACH_OUTPUT_COMMIT_ID"};
+
+    return strncmp(name, "PL_", 3) == 0 || strncmp(name, "PACH_DATUM_", 11) == 0 ||
+           spec_one_of(name, pachyderms, PL_ARRAY_SIZE(pachyderms));
+}
+
 /* Checks names in `env`: valid, not reserved, not the variable of an input. */
 static void spec_check_env(struct spec_reader *r, size_t i)
 {
@@ -326,7 +334,7 @@ static void spec_check_env(struct spec_reader *r, size_t i)
     path_len = r->path.len;
     for (size_t e = 0; e < stage->n_env; e++) {
         const char *key = stage->env[e].key;
-        bool ours = strncmp(key, "PL_", 3) == 0 || strncmp(key, "PACH_", 5) == 0;
+        bool ours = pl_spec_reserves_variable(key);
 
         pl_spec_leave(r, path_len);
         pl_spec_enter_key(r, key);
@@ -334,7 +342,7 @@ static void spec_check_env(struct spec_reader *r, size_t i)
             pl_spec_problem_key(r, "\"%s\" is not a valid variable name: use letters, digits and _, not starting with a digit",
                                 key);
         else if (ours && !spec_one_of(key, spec_open_vars, PL_ARRAY_SIZE(spec_open_vars)))
-            pl_spec_problem_key(r, "\"%s\" is set by pipelined: choose a name that does not start with PL_ or PACH_", key);
+            pl_spec_problem_key(r, "\"%s\" is set by pipelined: choose another name, which does not start with PL_", key);
         for (size_t j = 0; j < stage->n_leaves; j++)
             if (stage->leaves[j]->name != NULL && pl_streq(stage->leaves[j]->name, key))
                 pl_spec_problem_key(r, "\"%s\" is the variable of the input of that name: rename one of them", key);

@@ -73,8 +73,8 @@ static void spec_check_secret_env(struct spec_reader *r, const struct pl_stage *
 {
     if (!pl_identifier_ok(env))
         pl_spec_problem(r, "\"%.60s\" is not a valid variable name: use letters, digits and _, not starting with a digit", env);
-    else if (strncmp(env, "PL_", 3) == 0 || strncmp(env, "PACH_", 5) == 0)
-        pl_spec_problem(r, "\"%.60s\" is set by pipelined: choose a name that does not start with PL_ or PACH_", env);
+    else if (pl_spec_reserves_variable(env))
+        pl_spec_problem(r, "\"%.60s\" is set by pipelined: choose another name, which does not start with PL_", env);
     for (size_t i = 0; i < stage->n_env; i++)
         if (pl_streq(stage->env[i].key, env))
             pl_spec_problem(r, "\"%.60s\" is in \"env\" as well: remove one of them", env);

@@ -123,9 +123,8 @@ static const struct spec_field fields_of_stage[] = {
      .fallback = "{}",
      .doc = "Environment variables; part of the datum key. Numbers and booleans are converted to text. `PYTHONUNBUFFERED`, "
             "`PL_DEVICE`, "
-            "`PL_GPU_COUNT` and `PL_SEED` are set unless given here; other names that start with `PL_` or `PACH_` are refused. "
-            "`${…}` in "
-            "values is as in `run`."},
+            "`PL_GPU_COUNT` and `PL_SEED` are set unless given here; other names that start with `PL_`, and Pachyderm's "
+            "variables that are set, are refused. `${…}` in values is as in `run`."},
     {.name = "gpu",
      FIELD(gpu, pl_stage, gpu),
      .child = &pl_spec_object_gpu,

@@ -2,39 +2,62 @@
  * it. */
 #include "pipelined/spec/spec_pachyderm.h"
 
+#include "pipelined/text/param_text.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
 #define PACHYDERM_TRIES 3
 
-/* Fields of Pachyderm that have no counterpart here yet. */
-static const char *const later_of_file[] = {"tf_job",
-                                            "output_branch",
-                                            "s3_out",
-                                            "sidecar_resource_limits",
-                                            "sidecar_resource_requests",
-                                            "service",
-                                            "spout",
-                                            "salt",
-                                            "datum_set_spec",
-                                            "reprocess_spec",
-                                            "maximum_expected_uptime",
-                                            "egress",
-                                            "determined",
-                                            "standby",
-                                            "enable_stats",
-                                            "cache_size",
-                                            "chunk_spec",
-                                            "max_queue_size",
-                                            "hashtree_spec",
-                                            NULL};
-static const char *const later_of_transform[] = {"err_stdin",     "image_pull_secrets", "debug", "working_dir", "dockerfile",
-                                                 "memory_volume", "datum_batching",     "build", NULL};
-static const char *const later_of_pfs[] = {"repo_type",   "commit", "join_on", "outer_join",       "group_by", "lazy",
-                                           "empty_files", "s3",     "trigger", "propagation_spec", NULL};
-static const char *const later_of_input[] = {"join", "group", "cron", "git", NULL};
-static const char *const nothing[] = {NULL};
+/* A field of Pachyderm that has no counterpart here yet, and the values (JSON) that say the same as leaving it
+ * out. Programs that write a whole spec write these, too. */
+struct later {
+    const char *name, *defaults[2];
+};
+static const struct later later_of_file[] = {{"tf_job", {NULL}},
+                                             {"output_branch", {"\"master\"", "\"\""}},
+                                             {"s3_out", {"false"}},
+                                             {"sidecar_resource_limits", {"{}"}},
+                                             {"sidecar_resource_requests", {"{}"}},
+                                             {"service", {NULL}},
+                                             {"spout", {NULL}},
+                                             {"salt", {"\"\""}},
+                                             {"datum_set_spec", {"{}"}},
+                                             {"reprocess_spec", {"\"until_success\"", "\"\""}},
+                                             {"maximum_expected_uptime", {"\"0s\""}},
+                                             {"egress", {NULL}},
+                                             {"determined", {NULL}},
+                                             {"standby", {"false"}},
+                                             {"enable_stats", {"false"}},
+                                             {"cache_size", {"\"\""}},
+                                             {"chunk_spec", {"{}"}},
+                                             {"max_queue_size", {"0", "\"0\""}},
+                                             {"hashtree_spec", {NULL}},
+                                             {NULL, {NULL}}};
+static const struct later later_of_transform[] = {{"err_stdin", {"[]"}},
+                                                  {"image_pull_secrets", {"[]"}},
+                                                  {"debug", {"false"}},
+                                                  {"working_dir", {"\"\""}},
+                                                  {"dockerfile", {"\"\""}},
+                                                  {"memory_volume", {"false"}},
+                                                  {"datum_batching", {"false"}},
+                                                  {"build", {NULL}},
+                                                  {NULL, {NULL}}};
+static const struct later later_of_pfs[] = {{"repo_type", {"\"user\"", "\"\""}},
+                                            {"commit", {"\"\""}},
+                                            {"join_on", {"\"\""}},
+                                            {"outer_join", {"false"}},
+                                            {"group_by", {"\"\""}},
+                                            {"lazy", {"false"}},
+                                            {"empty_files", {"false"}},
+                                            {"s3", {"false"}},
+                                            {"trigger", {NULL}},
+                                            {"propagation_spec", {"{}", "{\"never\":false}"}},
+                                            {NULL, {NULL}}};
+static const struct later later_of_input[] = {
+    {"join", {"[]"}}, {"group", {"[]"}}, {"cron", {NULL}}, {"git", {NULL}}, {NULL, {NULL}}};
+static const struct later nothing[] = {{NULL, {NULL}}};
 
 /* How one field is converted: function `map` gets the field's value and usually stores the result as
  * member `key` of the native object `to`. */
@@ -68,17 +91,30 @@ static void set(struct spec_reader *r, json_t *to, const char *key, json_t *valu
         r->failed = PL_ENOMEM;
 }
 
-static bool one_of(const char *word, const char *const *words)
+static const struct later *find_later(const char *name, const struct later *list)
 {
-    for (; *words != NULL; words++)
-        if (pl_streq(*words, word))
+    for (; list->name != NULL; list++)
+        if (pl_streq(list->name, name))
+            return list;
+    return NULL;
+}
+
+/* True if the value says the same as leaving the field out. */
+static bool is_default(struct spec_reader *r, const struct later *field, const json_t *value)
+{
+    _cleanup_free_ char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    if (text == NULL)
+        r->failed = PL_ENOMEM;
+    for (size_t i = 0; text != NULL && i < PL_ARRAY_SIZE(field->defaults) && field->defaults[i] != NULL; i++)
+        if (pl_streq(field->defaults[i], text))
             return true;
     return false;
 }
 
 /* Converts the members of an object that the table `fields` lists, and refuses all others by name. The error
- * for a name in `later` says that it is not available yet. */
-static void map_object(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const char *const *later,
+ * for a name in `later` says that it is not available yet, unless its value is the default. */
+static void map_object(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const struct later *later,
                        const char *accepts, json_t *to)
 {
     size_t path_len = r->path.len;
@@ -92,20 +128,22 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
     json_object_foreach(value, key, member)
     {
         const struct field *field = NULL;
+        const struct later *missing;
         char name[64];
 
         snake(key, name);
         for (size_t i = 0; i < n; i++)
             if (pl_streq(fields[i].name, name))
                 field = &fields[i];
-        if (pl_streq(key, "$schema") || json_is_null(member))
+        missing = find_later(name, later);
+        if (pl_streq(key, "$schema") || json_is_null(member) || (missing != NULL && is_default(r, missing, member)))
             continue;
         pl_spec_enter_key(r, key);
         if (!pl_streq(key, name) && json_object_get(value, name) != NULL && !json_is_null(json_object_get(value, name)))
             pl_spec_problem_key(r, "\"%s\" and \"%s\" are the same field: give only one of them", name, key);
         else if (field != NULL)
             field->map(r, member, to, field->key);
-        else if (one_of(name, later))
+        else if (missing != NULL)
             pl_spec_problem_key(r, "\"%s\" of Pachyderm's form is not available yet", name);
         else
             pl_spec_problem_key(r, "unknown field \"%.60s\": Pachyderm's form has no such field", key);
@@ -222,16 +260,8 @@ static void map_stdin(struct spec_reader *r, json_t *value, json_t *to, const ch
 static json_t *escaped(const char *text)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
-    const char *at;
-    int r = 0;
 
-    while (r == 0 && (at = strstr(text, "$${")) != NULL) {
-        r = pl_buf_add(&out, text, (size_t)(at - text), NULL);
-        r = r < 0 ? r : pl_buf_add_str(&out, "$$${", NULL);
-        text = at + 3;
-    }
-    r = r < 0 ? r : pl_buf_add_str(&out, text, NULL);
-    return r < 0 || pl_buf_str(&out) == NULL ? NULL : json_string((const char *)out.data);
+    return pl_param_text_escape(text, &out, NULL) < 0 || pl_buf_str(&out) == NULL ? NULL : json_string((const char *)out.data);
 }
 
 /* Copies a list or an object of texts, each escaped. Other values are copied for the native form's checks. */
@@ -340,11 +370,22 @@ static void map_gpu(struct spec_reader *r, json_t *value, json_t *to, const char
     json_decref(gpu);
 }
 
+/* Copies an amount. 0 and "" say the same as leaving it out. */
+static void map_amount(struct spec_reader *r, json_t *value, json_t *to, const char *key)
+{
+    const char *text = json_string_value(value);
+
+    if (text != NULL ? *text != '\0' : !(json_is_number(value) && json_number_value(value) == 0))
+        map_same(r, value, to, key);
+}
+
 /* Converts resource_limits into "limits" of the stage, which join_resources merges later, and into `gpu`. */
 static void map_limits(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    static const struct field fields[] = {
-        {"cpu", map_same, "cpu_limit"}, {"memory", map_same, "memory"}, {"disk", map_same, "disk"}, {"gpu", map_gpu, "gpu"}};
+    static const struct field fields[] = {{"cpu", map_amount, "cpu_limit"},
+                                          {"memory", map_amount, "memory"},
+                                          {"disk", map_amount, "disk"},
+                                          {"gpu", map_gpu, "gpu"}};
     json_t *limits = json_object(), *gpu;
 
     (void)key;
@@ -369,8 +410,10 @@ static void map_request_gpu(struct spec_reader *r, json_t *value, json_t *to, co
 
 static void map_requests(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    static const struct field fields[] = {
-        {"cpu", map_same, "cpu"}, {"memory", map_same, "memory"}, {"disk", map_same, "disk"}, {"gpu", map_request_gpu, NULL}};
+    static const struct field fields[] = {{"cpu", map_amount, "cpu"},
+                                          {"memory", map_amount, "memory"},
+                                          {"disk", map_amount, "disk"},
+                                          {"gpu", map_request_gpu, NULL}};
     json_t *requests = json_object();
 
     map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with \"cpu\", \"memory\" or \"disk\"", requests);
@@ -430,11 +473,15 @@ static void map_inputs(struct spec_reader *r, json_t *value, json_t *to, const c
     set(r, to, key, list);
 }
 
-/* Normalises a glob like Pachyderm: one '/' in front, none at the end. */
+/* Normalises a glob like Pachyderm: one '/' in front, none at the end. There a folder of two stars stands for at
+ * least one folder, as any text between two slashes. Natively it may stand for none, so a folder of one star
+ * follows it. */
 static void map_glob(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
+    _cleanup_(pl_buf_finish) struct pl_buf glob = {.max = PL_SPEC_MAX_BYTES};
     const char *text = json_string_value(value);
     size_t len;
+    int e = 0;
 
     if (text == NULL || text[0] == '\0') {
         pl_spec_problem_value(r, value, "a glob such as \"/\" or \"/*\"");
@@ -444,7 +491,16 @@ static void map_glob(struct spec_reader *r, json_t *value, json_t *to, const cha
     len = strlen(text);
     while (len > 0 && text[len - 1] == '/')
         len--;
-    set(r, to, key, json_sprintf("/%.*s", (int)len, text));
+    for (size_t at = 0, n; e == 0 && at < len; at += n) {
+        const char *slash = memchr(text + at, '/', len - at);
+
+        n = slash != NULL ? (size_t)(slash - text) - at + 1 : len - at;
+        e = pl_buf_addf(&glob, NULL, "%.*s%s", (int)n, text + at, n == 3 && memcmp(text + at, "**/", 3) == 0 ? "*/" : "");
+    }
+    if (e < 0)
+        r->failed = PL_ENOMEM;
+    else
+        set(r, to, key, json_sprintf("/%s", glob.len > 0 ? pl_buf_str(&glob) : ""));
 }
 
 /* Converts a pfs input. In the native form, project, repo and branch are one string. */
@@ -597,8 +653,11 @@ static void map_autoscaling(struct spec_reader *r, json_t *value, json_t *to, co
 
 /* ---- whole spec ---- */
 
+/* 0 says the same as leaving the field out. */
 static void map_tries(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
+    if (json_is_integer(value) && json_integer_value(value) == 0)
+        return;
     map_number(r, value, json_object_get(to, "datum"), key);
 }
 

@@ -69,6 +69,8 @@ void pl_spec_check(struct spec_reader *r);
 void pl_spec_check_variables(struct spec_reader *r, size_t i);
 /* Check the pod fields of stage i, and add warnings about them. */
 void pl_spec_check_pod(struct spec_reader *r, size_t i);
+/* True if commands get this variable from pipelined, so that a spec may not set it (except PL_DEVICE and the like). */
+bool pl_spec_reserves_variable(const char *name);
 void pl_spec_warn_pod(struct spec_reader *r, size_t i);
 /* Set the current path to stage i, or to field `key` of leaf j of stage i. A field that is absent from the
  * text is reported at the position of its leaf. */

@@ -64,3 +64,16 @@ int pl_param_text_expand(const char *text, const struct pl_param *params, size_t
     }
     return r;
 }
+
+int pl_param_text_escape(const char *text, struct pl_buf *out, struct pl_err *err)
+{
+    const char *at;
+    int r = 0;
+
+    while (r == 0 && (at = strstr(text, ESCAPE)) != NULL) {
+        r = pl_buf_add(out, text, (size_t)(at - text), err);
+        r = r < 0 ? r : pl_buf_add_str(out, "$" ESCAPE, err);
+        text = at + strlen(ESCAPE);
+    }
+    return r < 0 ? r : pl_buf_add_str(out, text, err);
+}

@@ -20,3 +20,6 @@ const char *pl_param_text_value(const struct pl_param *params, size_t n, const c
  * PL_ENOMEM or PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_param_text_expand(const char *text, const struct pl_param *params, size_t n, struct pl_buf *out, struct pl_err *err);
+/* Appends `text` to `out` with each "$${" escaped, so that pl_param_text_expand without parameters gives `text` again. */
+PL_MUST_CHECK
+int pl_param_text_escape(const char *text, struct pl_buf *out, struct pl_err *err);

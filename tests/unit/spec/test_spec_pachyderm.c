@@ -92,6 +92,17 @@ static void commands_and_variables_mean_what_they_say(void **state)
     pl_spec_destroy(spec);
 }
 
+/* Appends the stage's effective spec. */
+static void effective(const char *text, struct pl_buf *out)
+{
+    struct pl_spec *spec = NULL;
+
+    if (pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL) != 0)
+        fail_msg("%s: %s", text, problems.errors[0].text);
+    assert_int_equal(pl_stage_effective_json(&spec->stages[0], out, NULL), 0);
+    pl_spec_destroy(spec);
+}
+
 static void the_gpu_of_1_x_is_understood_with_a_warning(void **state)
 {
     static const char text[] =
@@ -228,7 +239,7 @@ static void every_other_field_is_refused_by_its_name_in_either_spelling(void **s
          "}}",
          {"join", "group", "cron", "git"}},
     };
-    static const char *const values[] = {"true", "0", "\"\"", "[]", "{}"};
+    static const char *const values[] = {"true", "7", "\"x\"", "[1]", "{\"x\": 1}"};
     char camel[64], text[1024], says[200];
 
     (void)state;
@@ -245,6 +256,88 @@ static void every_other_field_is_refused_by_its_name_in_either_spelling(void **s
                 assert_int_equal(problems.n_errors, 1);
                 assert_string_equal(problems.errors[0].text, says);
             }
+}
+
+/* Programs that write a whole spec write fields with their default value, too. */
+static void a_default_value_says_as_much_as_no_value(void **state)
+{
+#define WHOLE(file, transform, pfs)                                                                                              \
+    "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]" transform                                               \
+    "}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"" pfs "}}" file "}"
+    static const char *const texts[] = {
+        WHOLE(", \"outputBranch\": \"master\", \"s3Out\": false, \"reprocessSpec\": \"until_success\", \"salt\": \"\", "
+              "\"datumSetSpec\": {}, \"standby\": false, \"enable_stats\": false, \"max_queue_size\": \"0\"",
+              "", ""),
+        WHOLE("",
+              ", \"errStdin\": [], \"imagePullSecrets\": [], \"debug\": false, \"workingDir\": \"\", \"datumBatching\": false",
+              ""),
+        WHOLE("", "",
+              ", \"repoType\": \"user\", \"commit\": \"\", \"joinOn\": \"\", \"outerJoin\": false, \"groupBy\": \"\", "
+              "\"lazy\": false, \"emptyFiles\": false, \"s3\": false, \"propagation_spec\": {\"never\": false}"),
+        WHOLE(", \"resource_limits\": {\"cpu\": 0, \"memory\": \"\"}, \"resource_requests\": {\"cpu\": 0.0, \"disk\": \"\"}", "",
+              ""),
+        WHOLE(", \"datum_tries\": 0", "", ""),
+        "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"join\": [], \"group\": [], "
+        "\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}",
+    };
+    struct pl_buf plain = {0}, given = {0};
+
+    (void)state;
+    effective(WHOLE("", "", ""), &plain);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
+        pl_buf_clear(&given);
+        effective(texts[i], &given);
+        assert_string_equal(pl_buf_str(&given), pl_buf_str(&plain));
+    }
+    pl_buf_finish(&plain);
+    pl_buf_finish(&given);
+}
+
+static void a_variable_of_a_user_may_begin_as_pachyderms_do(void **state)
+{
+    static const struct {
+        const char *name;
+        bool accepted;
+    } rows[] = {{"PACH_FOO", true}, {"PACH_", true},        {"PACHD_ADDRESS", true},          {"PACH_DATUM_ID", false},
+                {"PL_FOO", false},  {"PACH_JOB_ID", false}, {"PACH_DATUM_in_JOIN_ON", false}, {"PACH_OUTPUT_COMMIT_ID", false}};
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct pl_spec *spec = NULL;
+        int r;
+
+        snprintf(text, sizeof text, WHOLE("", ", \"env\": {\"%s\": \"x\"}", ""), rows[i].name);
+        r = pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL);
+        if (r != (rows[i].accepted ? 0 : PL_ESPEC))
+            fail_msg("%s: %d %s", rows[i].name, r, problems.errors[0].text);
+        if (!rows[i].accepted && !strstr(problems.errors[0].text, "is set by pipelined: choose another name"))
+            fail_msg("%s", problems.errors[0].text);
+        pl_spec_destroy(spec);
+    }
+}
+
+/* In Pachyderm `**` is any text, so between slashes it is at least one folder. */
+static void a_folder_of_two_stars_is_at_least_one_folder(void **state)
+{
+    static const struct {
+        const char *theirs, *native;
+    } rows[] = {{"/**/x", "/**/*/x"}, {"a/**/b/", "/a/**/*/b"}, {"/**", "/**"},       {"/**/", "/**"},
+                {"/**.x", "/**.x"},   {"/a**/b", "/a**/b"},     {"/**/*", "/**/*/*"}, {"/", "/"}};
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        struct pl_spec *spec = NULL;
+
+        snprintf(text, sizeof text,
+                 "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", "
+                 "\"glob\": \"%s\"}}}",
+                 rows[i].theirs);
+        assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", NULL, &spec, &problems, NULL), 0);
+        assert_string_equal(spec->stages[0].leaves[0]->glob, rows[i].native);
+        pl_spec_destroy(spec);
+    }
 }
 
 /* What Pachyderm says of pods → what the effective stage has of it. */
@@ -343,6 +436,9 @@ int main(void)
         cmocka_unit_test(the_gpu_of_1_x_is_understood_with_a_warning),
         cmocka_unit_test(mistakes_are_told_with_pachyderms_paths),
         cmocka_unit_test(every_other_field_is_refused_by_its_name_in_either_spelling),
+        cmocka_unit_test(a_default_value_says_as_much_as_no_value),
+        cmocka_unit_test(a_variable_of_a_user_may_begin_as_pachyderms_do),
+        cmocka_unit_test(a_folder_of_two_stars_is_at_least_one_folder),
         cmocka_unit_test(fields_of_pods_have_their_place),
         cmocka_unit_test(a_file_may_hold_several_documents),
     };
