@@ -916,7 +916,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `tail_line` of a failed attempt is the line of its `tail` that explains the failure best; 1 is the first line. */
+        /** Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `run` is the earlier run of which the job took an attempt over, because it did not try the datum again. `tail_line` of a failed attempt is the line of its `tail` that explains the failure best; 1 is the first line. */
         get: {
             parameters: {
                 query?: never;
@@ -938,6 +938,58 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["DatumAttempts"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}/inputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns the files that a datum read as a zip (default) or tar archive, with a folder for each input. The datum is named by its id, a prefix of it, or its paths; an attempt at it must be kept. The principal must be allowed to read each input's repo. A reply that is cut off is incomplete. */
+        get: {
+            parameters: {
+                query?: {
+                    format?: string;
+                };
+                header?: never;
+                path: {
+                    datum: string;
+                    project: string;
+                    run: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/*": string;
                     };
                 };
                 /** @description Refused or failed. */
@@ -1118,6 +1170,59 @@ export interface paths {
         };
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{project}/{stage}/{run}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Starts a run that tries the failed datums of one group again, over what the job read. The other failed datums are not tried and stay failed in the new job, with their attempts. `conflict`, if a new run would run other datums too: the stage or an input has changed, the job ended early, or not all attempts are kept. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    project: string;
+                    run: string;
+                    stage: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["Retry"];
+                };
+            };
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RetryReply"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
         delete?: never;
         options?: never;
         head?: never;
@@ -1497,12 +1602,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended. */
+        /** Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended. With `lines` each line of the reply is `AT_US DATUM ATTEMPT STATE TEXT`, for a whole line of one datum; of a line that is rewritten by a carriage return it has the last state. STATE: `=` a line, `+` a part of a long line or one without its line break, `~` how a line looks now that goes on (with `follow`; a later record replaces it). */
         get: {
             parameters: {
                 query?: {
                     datum?: string;
                     follow?: boolean;
+                    lines?: boolean;
                     run?: string;
                 };
                 header?: never;
@@ -2223,10 +2329,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns one pipeline: its spec as written, its stages with their effective specs and code. */
+        /** Returns one pipeline: its spec as written, its stages with their effective specs and code. `version`: those of an earlier version. `origins`: for each field of the effective specs, whether it is written in the `stage`, or comes from the defaults of the `spec`, the `project`, the `cluster` or the `language`; `unknown` if that was not recorded. */
         get: {
             parameters: {
-                query?: never;
+                query?: {
+                    origins?: boolean;
+                    version?: number;
+                };
                 header?: never;
                 path: {
                     pipeline: string;
@@ -2258,10 +2367,11 @@ export interface paths {
         };
         put?: never;
         post?: never;
-        /** Deletes a pipeline with its output repos. */
+        /** Deletes a pipeline with its output repos, and says what went with them; with `keep_repos` they stay as input repos. With `dry_run` it only says what would go. */
         delete: {
             parameters: {
                 query?: {
+                    dry_run?: boolean;
                     force?: boolean;
                     keep_repos?: boolean;
                 };
@@ -2294,6 +2404,57 @@ export interface paths {
                 };
             };
         };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pipelines/{project}/{pipeline}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns what differs between two versions, stage by stage: the fields with the values of both, the files of the code, and whether `none`, `some` or `all` of the datums run anew. `to` is the current version if it is not given, `from` the one before `to`; 0 is what was before the first. */
+        get: {
+            parameters: {
+                query?: {
+                    from?: number;
+                    to?: number;
+                };
+                header?: never;
+                path: {
+                    pipeline: string;
+                    project: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["PipelineVersionDiff"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2447,6 +2608,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pipelines/{project}/{pipeline}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the versions of a pipeline, newest first: when, by whom and from which git commit they were set, the run that they started, and how many stages were new, changed or removed. A page has at most 100. */
+        get: {
+            parameters: {
+                query?: {
+                    after?: string;
+                    limit?: number;
+                };
+                header?: never;
+                path: {
+                    pipeline: string;
+                    project: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["PipelineVersionList"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects": {
         parameters: {
             query?: never;
@@ -2538,10 +2750,12 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Deletes a project that has no repos and pipelines, and its secrets; `warnings` lists the secrets that stay. */
+        /** Deletes a project that has no repos and pipelines, with its notifications and secrets; `warnings` lists the secrets that stay. With `dry_run` it only says how many notifications would go. */
         delete: {
             parameters: {
-                query?: never;
+                query?: {
+                    dry_run?: boolean;
+                };
                 header?: never;
                 path: {
                     project: string;
@@ -3181,10 +3395,11 @@ export interface paths {
         };
         put?: never;
         post?: never;
-        /** Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it. */
+        /** Deletes a repo with its branches and commits, and says what went; refused while a stage reads it (unless force) or writes it. With `dry_run` it only says what would go. */
         delete: {
             parameters: {
                 query?: {
+                    dry_run?: boolean;
                     force?: boolean;
                 };
                 header?: never;
@@ -3202,7 +3417,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Nothing"];
+                        "application/json": components["schemas"]["Deleted"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -3387,10 +3602,11 @@ export interface paths {
         };
         put?: never;
         post?: never;
-        /** Deletes a branch; its commits stay. Refused while a stage reads it, unless force. */
+        /** Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that the repo's rule no longer keeps without it. With `dry_run` it only says how many. */
         delete: {
             parameters: {
                 query?: {
+                    dry_run?: boolean;
                     force?: boolean;
                 };
                 header?: never;
@@ -3409,7 +3625,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Nothing"];
+                        "application/json": components["schemas"]["Deleted"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -5218,7 +5434,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns one source. `looks` is the number of the last completed look, `applied` the commit whose specs run, `commit` the one at the branch's tip. */
+        /** Returns one source. `looks` is the number of the last completed look, `applied` the commit whose specs run, `commit` the one at the branch's tip. While its specs are refused, `problems` has the mistakes with the lines around them. */
         get: {
             parameters: {
                 query?: never;
@@ -7162,6 +7378,7 @@ export interface components {
             paths?: string | null;
             pod?: string | null;
             reason: string;
+            run?: string | null;
             rusage?: Record<string, never> | null;
             signal: number;
             started_us?: number | null;
@@ -7371,6 +7588,13 @@ export interface components {
             next?: string | null;
             run: string;
         };
+        FieldChange: {
+            after?: unknown | null;
+            again: string;
+            before?: unknown | null;
+            content?: boolean | null;
+            field: string;
+        };
         File: {
             files?: number | null;
             id: string;
@@ -7499,6 +7723,7 @@ export interface components {
             posted?: components["schemas"]["PostedStatus"] | null;
             preview?: boolean | null;
             previews?: components["schemas"]["SourcePreview"][] | null;
+            problems?: components["schemas"]["SourceProblem"][] | null;
             project: string;
             prune: string;
             secret?: string | null;
@@ -8060,6 +8285,7 @@ export interface components {
         };
         Pipeline: {
             created_us: number;
+            current: number;
             filename?: string | null;
             name: string;
             origin?: components["schemas"]["GitOrigin"] | null;
@@ -8075,6 +8301,7 @@ export interface components {
         PipelineDeleted: {
             deleted: string;
             project: string;
+            took: components["schemas"]["Deleted"];
         };
         PipelineDiff: {
             change: string;
@@ -8122,6 +8349,32 @@ export interface components {
             run: string;
             state: string;
         };
+        PipelineVersion: {
+            by: string;
+            changed: number;
+            created_us: number;
+            current: boolean;
+            filename: string;
+            message: string;
+            new: number;
+            origin?: components["schemas"]["GitOrigin"] | null;
+            removed: number;
+            run: string;
+            stages: number;
+            version: number;
+        };
+        PipelineVersionDiff: {
+            from?: components["schemas"]["PipelineVersion"] | null;
+            pipeline: string;
+            project: string;
+            same: number;
+            stages: components["schemas"]["VersionStageChange"][];
+            to?: components["schemas"]["PipelineVersion"] | null;
+        };
+        PipelineVersionList: {
+            next?: string | null;
+            versions: components["schemas"]["PipelineVersion"][];
+        };
         PostedStatus: {
             again_us: number;
             commit: string;
@@ -8140,6 +8393,7 @@ export interface components {
             network: boolean;
         };
         ProjectDeleted: {
+            notifications: number;
             warnings: string[];
         };
         ProjectName: {
@@ -8216,6 +8470,7 @@ export interface components {
             repo: string;
             root?: string | null;
             run: string;
+            stages_read?: string[] | null;
         };
         PutUrls: {
             packs: components["schemas"]["PackToPut"][];
@@ -8338,6 +8593,15 @@ export interface components {
             of: string;
             run: string;
             stages: string[];
+        };
+        Retry: {
+            group: string;
+        };
+        RetryReply: {
+            datums: number;
+            of: string;
+            run: string;
+            untried: number;
         };
         Role: {
             role: string;
@@ -8494,6 +8758,7 @@ export interface components {
             errors?: string[] | null;
             left?: string[] | null;
             pipelines: components["schemas"]["PipelineDiff"][];
+            problems?: components["schemas"]["SourceProblem"][] | null;
             prune: string;
             pruned?: string[] | null;
             warnings?: string[] | null;
@@ -8521,6 +8786,16 @@ export interface components {
             state: string;
             text: string;
             tries: number;
+        };
+        SourceProblem: {
+            column: number;
+            field: string;
+            first: number;
+            line: number;
+            lines: string[];
+            mark: number;
+            path: string;
+            text: string;
         };
         SourceSettings: {
             branch?: string | null;
@@ -8567,6 +8842,7 @@ export interface components {
             gpu: boolean;
             inputs: string[];
             name: string;
+            origins?: Record<string, never> | null;
             spec?: Record<string, never> | null;
         };
         StageChange: {
@@ -8693,6 +8969,14 @@ export interface components {
             next?: string | null;
             users: components["schemas"]["User"][];
         };
+        VersionStageChange: {
+            again?: string | null;
+            because?: string[] | null;
+            change: string;
+            fields?: components["schemas"]["FieldChange"][] | null;
+            files?: components["schemas"]["ChangedFiles"] | null;
+            stage: string;
+        };
         WaitHolder: {
             computing?: number | null;
             gpus: number;
@@ -8786,6 +9070,7 @@ export type Events = components['schemas']['Events'];
 export type FailedDatum = components['schemas']['FailedDatum'];
 export type FailureGroup = components['schemas']['FailureGroup'];
 export type Failures = components['schemas']['Failures'];
+export type FieldChange = components['schemas']['FieldChange'];
 export type File = components['schemas']['File'];
 export type Files = components['schemas']['Files'];
 export type FinishOpen = components['schemas']['FinishOpen'];
@@ -8881,6 +9166,9 @@ export type PipelineRunReply = components['schemas']['PipelineRunReply'];
 export type PipelineSet = components['schemas']['PipelineSet'];
 export type PipelineSetReply = components['schemas']['PipelineSetReply'];
 export type PipelineState = components['schemas']['PipelineState'];
+export type PipelineVersion = components['schemas']['PipelineVersion'];
+export type PipelineVersionDiff = components['schemas']['PipelineVersionDiff'];
+export type PipelineVersionList = components['schemas']['PipelineVersionList'];
 export type PostedStatus = components['schemas']['PostedStatus'];
 export type Project = components['schemas']['Project'];
 export type ProjectChange = components['schemas']['ProjectChange'];
@@ -8908,6 +9196,8 @@ export type RepoStage = components['schemas']['RepoStage'];
 export type RepoState = components['schemas']['RepoState'];
 export type Rerun = components['schemas']['Rerun'];
 export type RerunReply = components['schemas']['RerunReply'];
+export type Retry = components['schemas']['Retry'];
+export type RetryReply = components['schemas']['RetryReply'];
 export type Role = components['schemas']['Role'];
 export type Run = components['schemas']['Run'];
 export type RunAgain = components['schemas']['RunAgain'];
@@ -8935,6 +9225,7 @@ export type SourceHook = components['schemas']['SourceHook'];
 export type SourceList = components['schemas']['SourceList'];
 export type SourceLook = components['schemas']['SourceLook'];
 export type SourcePreview = components['schemas']['SourcePreview'];
+export type SourceProblem = components['schemas']['SourceProblem'];
 export type SourceSettings = components['schemas']['SourceSettings'];
 export type SourceUpdate = components['schemas']['SourceUpdate'];
 export type SpecChecked = components['schemas']['SpecChecked'];
@@ -8957,6 +9248,7 @@ export type User = components['schemas']['User'];
 export type UserChange = components['schemas']['UserChange'];
 export type UserChanged = components['schemas']['UserChanged'];
 export type Users = components['schemas']['Users'];
+export type VersionStageChange = components['schemas']['VersionStageChange'];
 export type WaitHolder = components['schemas']['WaitHolder'];
 export type Waits = components['schemas']['Waits'];
 export type Want = components['schemas']['Want'];
