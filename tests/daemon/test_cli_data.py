@@ -384,6 +384,33 @@ def test_branches_and_commits(ctl):
     ctl.fails(USAGE, "delete", "commit", "r")
 
 
+def test_a_branch_moves_and_what_reads_it_runs(ctl, project):
+    project.stages({"name": "s", "input": {"repo": "r", "glob": "/*"}, "run": ["sh", "-c", "cp $PL_INPUT_R $PL_OUT/"]})
+    for text in ("1", "2"):
+        ctl.write("f", text)
+        run = ctl.json("put", "file", "r@dev" if text == "2" else "r@master", "-f", "f").get("run")
+        ctl("wait", "run", run) if text == "1" else None
+    dev = ctl.json("inspect", "branch", "r@dev")["commit"]
+    assert "update branch r@master --head COMMIT" in ctl.fails(CONFLICT, "create", "branch", "r@master", "--from", "dev")
+    assert ctl("update", "branch", "r@master", "--head", "dev").out.endswith(f"r@master is at commit {dev[:8]}\n")
+    run, = [run for run in ctl.json("list", "run", "-n", "1")["runs"]]
+    assert run["message"] == f"branch r@master was moved to commit {dev[:8]}"
+    ctl("wait", "run", run["id"])
+    assert ctl("cat", "s@master:/f").out == "2"
+    old = [c["id"] for c in ctl.json("list", "commit", "r")["commits"] if c["id"] != dev]
+    assert ctl("cat", f"r@{old[0][:12]}:/f").out == "1", "the commit that it left stays"
+    # back again, and again: what is there already starts nothing
+    assert ctl("create", "branch", "r@master", "--from", old[0], "--force", "--json").json["commit"] == old[0]
+    runs = len(ctl.json("list", "run")["runs"])
+    ctl("update", "branch", "r@master", "--head", old[0][:12])
+    assert len(ctl.json("list", "run")["runs"]) == runs
+    assert ctl.json("inspect", "branch", "r@master")["commit"] == old[0]
+    for code, says, args in ((INVALID, "only the stage that writes it can", ["s@master", "--head", "master"]), (NOT_FOUND, 'no branch "none"', ["r@none", "--head", "dev"]),
+                             (NOT_FOUND, "nowhere", ["r@master", "--head", "nowhere"]), (USAGE, "--head REF", ["r@master"]), (USAGE, "not a branch", ["r", "--head", "dev"])):
+        assert says in ctl.fails(code, "update", "branch", *args), says
+    assert "--from REF" in ctl.fails(USAGE, "create", "branch", "r@master", "--force")
+
+
 # --- who is asked
 
 def test_address_and_token(ctl):

@@ -18,11 +18,13 @@ def busy(d):
     d.post("/projects", {"name": "more"})
     p = d.default.repo("in", "other")
     d.post("/repos/default/other/branches", {"name": "dev"})
+    d.post("/repos/default/other/branches", {"name": "moved"})
     p.stages(sh("s", 'echo "log of $(basename $PL_INPUT_IN)"; echo "{\\"n\\": 1}" >$PL_OUT/metrics.jsonl; cat $PL_INPUT_IN >$PL_OUT/f', glob="/*", output={"prefix": "${in.stem}/"}),
              sh("t", 'cat "$PL_INPUT_S"/*/f >"$PL_OUT/all"', "s"), repos={"made": {}})
     p.run("in", {"a": "1", "b": "2"})
     p.run("in", {"b": "3"}, deletes=["a"])
     p.push("other", "big", bytes(range(256)) * 2000, branch="dev")
+    d.http("PATCH", "/api/v1/repos/default/other/branches/moved", {"head": "dev"})
     p.stages(sh("s", 'echo "log of $(basename $PL_INPUT_IN)"; exit 1', glob="/*"), pipeline="p", update=True)
     p.run("in", {"c": "4"}, state="failure")
     return p

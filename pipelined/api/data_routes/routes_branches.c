@@ -62,17 +62,41 @@ static int inspect_branch(struct pl_api *a, struct pl_http_request *req, json_t 
     return read_branch(a, req, pl_http_param(req, "branch"), ret, err);
 }
 
+/* Runs the transaction, wakes the stages that it starts, and answers with the branch. */
+static int set_branch(struct pl_api *a, const struct pl_http_request *req, pl_tx_fn tx, struct pl_branch_args *args, json_t **ret,
+                      struct pl_err *err)
+{
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, tx, args, err);
+
+    if (r == 0 && *args->started)
+        a->config.engine->run_created(a->config.engine_self, args->started);
+    return r < 0 ? r : read_branch(a, req, args->name, ret, err);
+}
+
 static int create_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_branch_args args = {.project = pl_http_param(req, "project"), .repo = pl_http_param(req, "repo"), .from = ""};
-    int r = pl_api_body(req, &body, err, "{s:s, s?:s}", "name", &args.name, "from", &args.from);
+    int force = false;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:s, s?:b}", "name", &args.name, "from", &args.from, "force", &force);
 
-    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_create, &args, err);
-    if (r == 0 && *args.started)
-        a->config.engine->run_created(a->config.engine_self, args.started);
-    r = r < 0 ? r : read_branch(a, req, args.name, ret, err);
+    args.force = force;
+    /* what a branch that is moved gathers belongs to the commit that it leaves */
+    r = r < 0 || !force ? r : pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
+    r = r < 0 ? r : set_branch(a, req, pl_tx_branch_create, &args, ret, err);
     return r < 0 ? r : 201;
+}
+
+static int move_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_branch_args args = {.project = pl_http_param(req, "project"),
+                                  .repo = pl_http_param(req, "repo"),
+                                  .name = pl_http_param(req, "branch")};
+    int r = pl_api_body(req, &body, err, "{s:s}", "head", &args.from);
+
+    r = r < 0 ? r : pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
+    return r < 0 ? r : set_branch(a, req, pl_tx_branch_move, &args, ret, err);
 }
 
 static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -97,10 +121,16 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/branches", list_branches, .verb = PL_VERB_READ,
      .summary = "Lists a repo's branches by name.", .query = "after limit:integer", .reply = "Branches"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches", create_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Creates a branch, at the commit that \"from\" names or without a commit; stages that read it run.",
+     .summary =
+         "Creates a branch, at the commit that \"from\" names or without a commit; stages that read it run. With \"force\" a "
+         "branch that exists is moved there.",
      .request = "NewBranch", .reply = "Branch"},
     {"GET", "/api/v1/repos/{project}/{repo}/branches/{branch}", inspect_branch, .verb = PL_VERB_READ,
      .summary = "Describes a branch.", .reply = "Branch"},
+    {"PATCH", "/api/v1/repos/{project}/{repo}/branches/{branch}", move_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
+     .summary = "Moves a branch to the commit that \"head\" names, a branch, a commit or one before it; stages that read it run. "
+                "Its commits stay. Branches of outputs and of git inputs are refused.",
+     .request = "BranchHead", .reply = "Branch"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch, .verb = PL_VERB_WRITE,
      .summary =
          "Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that "
@@ -110,6 +140,7 @@ static const struct pl_api_route routes[] = {
 static const struct pl_api_schema schemas[] = {
     {"Branch", "name:string created_us:integer commit:string files:integer bytes:integer moved_us:integer?"},
     {"Branches", "branches:Branch[] next:string?"},
-    {"NewBranch", "name:string from:string?"},
+    {"NewBranch", "name:string from:string? force:boolean?"},
+    {"BranchHead", "head:string"},
 };
 PL_API_TABLE(branches, routes, schemas);

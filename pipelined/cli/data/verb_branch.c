@@ -1,4 +1,4 @@
-/* The subcommands for branches: create, list, inspect, delete. */
+/* The subcommands for branches: create, update, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/confirm.h"
 #include "pipelined/cli/support/server_client.h"
@@ -23,15 +23,42 @@ static int create_branch(struct pl_cli *c, struct pl_err *err)
     struct pl_commit_ref ref;
     int r = branch_arg(c, &ref, err);
 
+    if (r == 0 && pl_cli_flag(c, "force") && !from)
+        r = pl_err_set(err, PL_EUSAGE, "--force moves a branch that exists: say where to, with --from REF");
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/branches", ref.project, ref.repo);
-    r = pl_cli_call(c, "POST", path, json_pack("{s:s, s:s}", "name", ref.name, "from", from ? from : ""), &made, err);
+    r = pl_cli_call(c, "POST", path,
+                    json_pack("{s:s, s:s, s:b}", "name", ref.name, "from", from ? from : "", "force",
+                              (int)pl_cli_flag(c, "force")),
+                    &made, err);
     if (r < 0)
         return r;
     pl_cli_repo_text(ref.project, ref.repo, repo);
     pl_show_say(c, "branch %s@%s created\nnext: pipelinectl put file %s@%s:/PATH -f FILE\n", repo, ref.name, repo, ref.name);
     return c->json ? pl_show_json(made, err) : 0;
+}
+
+static int update_branch(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *moved = NULL;
+    _cleanup_free_ char *path = NULL;
+    const char *head = pl_cli_value(c, "head");
+    char repo[PL_CLI_REPO_TEXT];
+    struct pl_commit_ref ref;
+    int r = branch_arg(c, &ref, err);
+
+    if (r == 0 && !head)
+        r = pl_err_set(err, PL_EUSAGE, "move branch %s where? Give --head REF: a branch, a commit or one before it", c->args[0]);
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref.project, ref.repo, ref.name);
+    r = pl_cli_call(c, "PATCH", path, json_pack("{s:s}", "head", head), &moved, err);
+    if (r < 0)
+        return r;
+    pl_cli_repo_text(ref.project, ref.repo, repo);
+    pl_show_say(c, "branch %s@%s is at commit %.8s\n", repo, ref.name, pl_show_text_at(moved, "commit"));
+    return c->json ? pl_show_json(moved, err) : 0;
 }
 
 static int list_branch(struct pl_cli *c, struct pl_err *err)
@@ -81,7 +108,10 @@ static int delete_branch(struct pl_cli *c, struct pl_err *err)
     return pl_cli_delete(c, path, pl_cli_flag(c, "force") ? "force=1" : "", "branch", c->args[0], err);
 }
 
-static const struct pl_option create_options[] = {{"from", 0, "REF", "commit where the branch begins: a branch or an id"}, {0}};
+static const struct pl_option create_options[] = {{"from", 0, "REF", "commit where the branch begins: a branch or an id"},
+                                                  {"force", 0, NULL, "move the branch there if it exists"},
+                                                  {0}};
+static const struct pl_option update_options[] = {{"head", 0, "REF", "its new commit: a branch, an id or one before it"}, {0}};
 static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, PL_CLI_YES, {0}};
 
 static const struct pl_verb verbs[] = {
@@ -94,6 +124,16 @@ static const struct pl_verb verbs[] = {
      create_branch,
      "Creates a branch, empty or at a commit; stages that read it run.",
      {"create branch digits@staging", "create branch digits@staging --from master", "create branch digits@old --from master^3"}},
+    {"update",
+     "branch",
+     "REPO@BRANCH",
+     1,
+     1,
+     update_options,
+     update_branch,
+     "Moves a branch to another commit of its repo; stages that read it run. Its commits stay.",
+     {"update branch digits@master --head staging", "update branch digits@master --head master^1",
+      "update branch digits@master --head 9ab2f1c4"}},
     {"list",
      "branch",
      "REPO",

@@ -373,14 +373,63 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : end_delete(a->dry_run, err);
 }
 
-/* Starts the stages that read the new branch. */
-static int run_of_branch(struct pl_tx *tx, struct pl_branch_args *a, struct pl_err *err)
+/* Starts the stages that read the branch. `how`: what became of it, in words. */
+static int run_of_branch(struct pl_tx *tx, struct pl_branch_args *a, const char *how, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *branches = json_pack("[s]", a->name);
     char message[2 * PL_NAME_MAX_BYTES + 64];
 
-    snprintf(message, sizeof message, "branch %s@%s was made", a->repo, a->name);
+    snprintf(message, sizeof message, "branch %s@%s was %s", a->repo, a->name, how);
     return pl_tx_run_readers(tx, a->project, a->repo, branches, "push", message, a->started, err);
+}
+
+/* Finds the repo, whose branches users may set, and the branch. Returns 1, or 0 if there is no such branch. `*ret_head`: the
+ * branch's commit, 0 = none. */
+static int find_settable(struct pl_tx *tx, const struct pl_branch_args *a, struct pl_repo_row *ret, int64_t *ret_head,
+                         struct pl_err *err)
+{
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, ret, err);
+
+    if (r < 0)
+        return r;
+    if (ret->git)
+        return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
+    if (ret->output)
+        return pl_err_set(err, PL_EOUTPUT, "cannot set branch \"%s\" of repo \"%s\": only the stage that writes it can", a->name,
+                          a->repo);
+    r = pl_sql_int(pl_tx_conn(tx), err, ret_head, "SELECT coalesce(head, 0) FROM branch WHERE repo = ? AND name = ?", "is",
+                   ret->id, a->name);
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
+}
+
+/* Moves a branch that has the commit `head`. */
+static int move_branch(struct pl_tx *tx, struct pl_branch_args *a, int64_t head, struct pl_err *err)
+{
+    struct pl_commit_row to = {0};
+    char how[64];
+    int r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->from, &to, err);
+
+    if (r < 0 || to.id == head)
+        return r;
+    r = pl_tx_emit(tx, PL_RECORD_REF,
+                   json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "branch", a->name, "head",
+                             to.run, "at", (json_int_t)pl_tx_now_us(tx)),
+                   err);
+    snprintf(how, sizeof how, "moved to commit %.8s", to.run);
+    return r < 0 ? r : run_of_branch(tx, a, how, err);
+}
+
+int pl_tx_branch_move(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_branch_args *a = arg;
+    struct pl_repo_row repo;
+    int64_t head = 0;
+    int r = find_settable(tx, a, &repo, &head, err);
+
+    a->started[0] = '\0';
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no branch \"%s\"", a->repo, a->name);
+    return r < 0 ? r : move_branch(tx, a, head, err);
 }
 
 int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -388,35 +437,29 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     struct pl_branch_args *a = arg;
     struct pl_commit_row from = {0};
     struct pl_repo_row repo;
-    int64_t id;
+    int64_t head = 0;
     int r = pl_name_check("branch", a->name, err);
 
-    r = r < 0 ? r : pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
-    if (r < 0)
-        return r;
-    if (repo.git)
-        return pl_db_refuse_write(pl_tx_conn(tx), a->project, a->repo, err);
-    if (repo.output)
-        return pl_err_set(err, PL_EOUTPUT, "cannot create a branch in repo \"%s\": only the stage that writes it can", a->repo);
     a->started[0] = '\0';
-    r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
-    if (r < 0 && r != PL_ENOTFOUND)
-        return r;
-    if (r == 0)
-        return pl_err_set(err, PL_EEXISTS, "branch \"%s\" exists already in repo \"%s\"", a->name, a->repo);
-    r = pl_db_check_new_branch(pl_tx_conn(tx), repo.id, a->name, err);
+    r = r < 0 ? r : find_settable(tx, a, &repo, &head, err);
     if (r < 0)
         return r;
-    if (a->from && *a->from) {
+    if (r > 0)
+        return a->force && *a->from
+                   ? move_branch(tx, a, head, err)
+                   : pl_err_hint(err,
+                                 pl_err_set(err, PL_EEXISTS, "branch \"%s\" exists already in repo \"%s\"", a->name, a->repo),
+                                 "To move it: pipelinectl update branch %s@%s --head COMMIT", a->repo, a->name);
+    r = pl_db_check_new_branch(pl_tx_conn(tx), repo.id, a->name, err);
+    if (r == 0 && *a->from)
         r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->from, &from, err);
-        if (r < 0)
-            return r;
-    }
+    if (r < 0)
+        return r;
     r = pl_tx_emit(tx, PL_RECORD_BRANCH,
                    json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head",
                              from.run, "at", (json_int_t)pl_tx_now_us(tx)),
                    err);
-    return r < 0 || !*from.run ? r : run_of_branch(tx, a, err);
+    return r < 0 || !*from.run ? r : run_of_branch(tx, a, "made", err);
 }
 
 /* Counts the commits that the repo's rule keeps because of this branch alone: no other branch leads to them, the rule limits

@@ -68,20 +68,26 @@ struct pl_branch_args {
     const char *project;
     const char *repo;
     const char *name;
-    const char *from; /* create: a ref of the same repo, "" = start without a commit */
-    bool force;       /* delete: even if a current stage reads it */
+    const char *from; /* create, move: a ref of the same repo; create: "" = start without a commit */
+    bool force;       /* create: move the branch if it exists; delete: even if a current stage reads it */
     bool empty;       /* delete: only if its head has no file */
     bool dry_run;     /* delete: do all, then return PL_ECANCELED, which undoes it */
     /* out, for a delete: `commits` that the repo's rule no longer keeps without the branch, at most
      * PL_BRANCH_LOSS_MAX, and the files of the head if it is one of them. Those that something was made from, or that a job
      * reads, stay nevertheless. */
     struct pl_delete_loss loss;
-    /* out, for a create: id of the run of the stages that read the branch; "" = no such stage, or no commit */
+    /* out, for a create or move: id of the run of the stages that read the branch; "" = no such stage, no commit, or the
+     * branch was there already */
     char started[PL_ID_HEX + 1];
 };
 
+/* Creates a branch. PL_EEXISTS (unless force), PL_EOUTPUT, PL_EINVAL, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err);
+/* Moves a branch to another commit of its repo; its present commits stay. PL_EOUTPUT: only the stage moves a branch of its
+ * output; PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_tx_branch_move(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Deletes a branch. PL_EINUSE: a pipeline's stage reads it (unless force). PL_EOUTPUT, PL_ENOTFOUND. PL_ECONFLICT:
  * it has files, and `empty` is set. */
 PL_MUST_CHECK
