@@ -1,10 +1,11 @@
 """pipelinectl rerun: the jobs of a run again, over what they read."""
 
+import concurrent.futures
 import os
 import signal
 
 import pytest
-from conftest import SANDBOX, HttpError, sh, workers_of
+from conftest import SANDBOX, HttpError, sh, wait_until, workers_of
 
 FAILED, USAGE, NOT_FOUND, CONFLICT, INVALID = 1, 2, 3, 4, 5
 
@@ -94,6 +95,22 @@ def test_compare_names_the_files_that_came_out_differently(project):
     got = rerun(project, run, "--compare", ok=False)
     assert got.code == FAILED and got.json["differ"] == [{"stage": "s", "path": "random", "change": "changed"}]
     assert "1 file differs" in got.err
+    assert branches(project, "s") == {"master": run["id"], f"compare-{run['id'][:8]}": got.json["run"]}
+
+
+def test_compare_leaves_what_runs_and_what_reads_alone(project, gate):
+    project.repo("in").stages(sh("s", 'cat "$PL_INPUT_IN"/* >"$PL_OUT/all"; grep -q 2 "$PL_OUT/all" && ' + gate.wait + " || true"), sh("t", 'cp "$PL_INPUT_S/all" "$PL_OUT/"', "s"))
+    old = project.run("in", {"a": "1"})
+    runs = project.commit("in", {"a": "2"})["run"]
+    gate.arrived()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        compared = pool.submit(project.d.ctl, "rerun", old["id"], "--compare")
+        wait_until(lambda: project.d.get("/runs", limit=1)["runs"][0]["id"] != runs, "the run that is compared")
+        assert project.d.get(f"/runs/{runs}")["state"] == "running"
+        gate.open()
+        assert compared.result().code == 0
+    assert project.wait(runs)["state"] == "success" and project.read("t", "all") == b"2"
+    assert project.d.ctl("rerun", old["id"], "--compare").code == 0, "its branch is taken again"
 
 
 def test_compare_of_what_is_deterministic_finds_nothing(project):

@@ -1,5 +1,5 @@
-/* rerun: runs the jobs of a run again on the same inputs. With --compare it also compares the new outputs
- * with the old ones. */
+/* rerun: runs the jobs of a run again on the same inputs. With --compare it also compares the new outputs with the old ones;
+ * the new ones are on a branch of their own, so that nothing reads them and nothing that runs is superseded. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -87,6 +87,7 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
 {
     bool failed = pl_cli_flag(c, "failed"), comparing = pl_cli_flag(c, "compare");
     const char *as = pl_cli_value(c, "as");
+    char own[32];
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *id = NULL, *path = NULL;
     int r = 0;
@@ -96,6 +97,8 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : pl_cli_run_id(c, c->args[0], &id, err);
     if (r < 0)
         return r;
+    snprintf(own, sizeof own, "compare-%.8s", id);
+    as = comparing && !as ? own : as;
     path = pl_http_path_make("/api/v1/runs/%s/rerun", id);
     r = pl_cli_call(c, "POST", path, request(failed, as), &answer, err);
     if (r < 0)
@@ -112,7 +115,8 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option options[] = {
     {"failed", 0, NULL, "only jobs that did not succeed; the datums that they finished are kept"},
-    {"compare", 0, NULL, "wait for the end, and list the files that differ (exit 1)"},
+    {"compare", 0, NULL,
+     "wait for the end, and list the files that differ (exit 1); outputs go to branch compare-RUN unless --as names one"},
     {"as", 0, "NAME", "write outputs to this branch of the stages' repos; input branches may have moved on since"},
     {0}};
 
