@@ -1,6 +1,7 @@
 // link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Projects, repos, branches and commits over HTTP: what is made is told, and what cannot be is refused with a name. */
 #include "tests/support/fixtures/api_fixture.h"
+#include "tests/support/fixtures/output_repo.h"
 
 #define REPOS "/api/v1/repos"
 #define REPO  "/api/v1/repos/default/data"
@@ -296,12 +297,12 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"not_found", "dota", "PUT", "/api/v1/repos/default/dota/branches/master/files/a", "x"},
         {"too_large", "accepts a body", "DELETE", REPO, "{}"},
     };
-    char out[] = "out";
+    struct pl_repo_args out = {.project = "default", .name = "out", .output = true};
 
     (void)state;
     make_repo("data");
     put_text("data@master", "a", "1", NULL);
-    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_output_tx, out, &err));
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_output_tx, &out, &err));
     for (size_t i = 0; i < PL_ARRAY_SIZE(bad); i++)
         refused(bad[i].code, bad[i].part, bad[i].method, bad[i].target, bad[i].body);
 }

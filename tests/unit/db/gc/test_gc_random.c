@@ -4,6 +4,7 @@
  * or a copy is under way. After each step all that is named reads back, and who is there has what is his; when everybody has ended nothing
  * is left that nothing needs. A seed repeats to the byte. PL_GC_SEEDS: how many runs (8); PL_GC_SEED: this one alone. */
 #include "tests/support/faults/seeded_run.h"
+#include "tests/support/fixtures/output_repo.h"
 
 #include "tests/unit/db/gc/gc_actors_jobs.h"
 
@@ -222,6 +223,7 @@ static void crash_in_collection(struct play *p)
  * again; tasks are computed again, and open commits were on the disk. */
 static void lose_the_disk(struct play *p)
 {
+    struct pl_repo_args out = {.project = "default", .name = "train"};
     struct pl_err err = {0};
 
     for (size_t i = 0; i < SLOTS; i++)
@@ -239,6 +241,7 @@ static void lose_the_disk(struct play *p)
     assert_ok(pl_io_remove_tree(fixture_path(p->g->w.dir, "data"), &err), &err);
     assert_ok(world_open(&p->g->w, "data", &err), &err);
     assert_true(pl_db_recovered(p->g->w.db)->recovered);
+    assert_ok(pl_db_run(p->g->w.db, PL_TX_UNLOGGED, give_stage_tx, &out, &err), &err);
     begin_opens(p);
     p->lost = 12;
 }
@@ -425,7 +428,7 @@ static void make_rules(struct play *p)
     struct pl_err err = {0};
 
     assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_update, &in, &err), &err);
-    assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_create, &out, &err), &err);
+    assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, make_output_tx, &out, &err), &err);
     out.output = false;
     assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_repo_update, &out, &err), &err);
 }

@@ -2,6 +2,7 @@
 /* keep_pass: what is decided over one state of the database is dropped from a later one, and whoever has come to stand on it meanwhile keeps
  * it. */
 #include "tests/support/fixtures/db_world.h"
+#include "tests/support/fixtures/output_repo.h"
 
 #include "pipelined/db/retention/retention.h"
 
@@ -154,7 +155,7 @@ static void an_output_of_an_old_one(struct keeping *k)
 
     args.provenance =
         json_pack("[{s:s, s:s, s:s, s:s}]", "project", "default", "repo", "digits", "branch", "master", "commit", k->ids[1]);
-    assert_ok(pl_db_run(k->w.db, PL_TX_LOGGED, pl_tx_repo_create, &repo, &err), &err);
+    assert_ok(pl_db_run(k->w.db, PL_TX_LOGGED, make_output_tx, &repo, &err), &err);
     assert_ok(pl_db_run(k->w.db, PL_TX_LOGGED, pl_tx_commit, &args, &err), &err);
     json_decref(args.provenance);
 }

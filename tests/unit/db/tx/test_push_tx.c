@@ -1,6 +1,7 @@
 // link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Pushes: operations onto the head of a branch, alone and against each other. */
 #include "tests/support/fixtures/db_world.h"
+#include "tests/support/fixtures/output_repo.h"
 
 #include <pthread.h>
 
@@ -515,7 +516,7 @@ static void test_an_output_repo_takes_no_push(void **state)
     struct pl_push_result ret;
     struct pl_err err = {0};
 
-    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_create, &repo, &err), &err);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, make_output_tx, &repo, &err), &err);
     assert_int_equal(push_on(w, "train", "master", NULL, "+a:1", &ret, &err), PL_EOUTPUT);
     assert_non_null(strstr(err.msg, "repo \"train\""));
 }
