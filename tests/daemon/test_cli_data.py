@@ -411,6 +411,22 @@ def test_a_branch_moves_and_what_reads_it_runs(ctl, project):
     assert "--from REF" in ctl.fails(USAGE, "create", "branch", "r@master", "--force")
 
 
+def test_what_is_not_there_is_no_empty_list(ctl, project):
+    project.stages({"name": "s", "input": {"repo": "r"}, "run": ["true"]})
+    for noun in ("pipeline", "run", "job", "repo", "source", "secret", "notify"):
+        said = ctl.fails(NOT_FOUND, "--project", "nowhere", "list", noun)
+        assert 'project "nowhere" does not exist' in said, said
+        assert project.name in said or noun in ("repo", "secret"), said
+    assert 'state "foo": use created, starting' in ctl.fails(INVALID, "list", "job", "--state", "foo")
+    assert 'state "foo": use running' in ctl.fails(INVALID, "list", "run", "--state", "foo")
+    said = ctl.fails(NOT_FOUND, "list", "job", "--stage", "t")
+    assert f'there is no stage "t" in project {project.name}' in said and "There are: s" in said, said
+    ctl("wait", "run", project.push("r", "f", "1")["run"])
+    mine, = ctl.json("list", "run")["runs"]
+    assert mine["message"] != "" or mine["cause"] == "push"
+    assert len(ctl.json("--project", "default", "list", "run", "-n", "1000")["runs"]) < len(ctl.d.ctl("--json", "list", "run", "-a").json["runs"])
+
+
 # --- who is asked
 
 def test_address_and_token(ctl):

@@ -68,6 +68,21 @@ static int check_states(const char *words, struct pl_err *err)
     return 0;
 }
 
+static int check_projects(struct pl_conn *c, const char *words, struct pl_err *err)
+{
+    char name[PL_NAME_MAX_BYTES + 2];
+    int r = 0;
+
+    for (const char *at = words; r == 0 && *at && at[1];) {
+        const size_t n = strcspn(++at, ",");
+
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        r = n > 0 ? pl_api_project_listed(c, name, err) : 0;
+        at += n;
+    }
+    return r;
+}
+
 static int read_ids(const struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     const char *at = pl_http_query(req, "ids");
@@ -217,7 +232,8 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     if (r >= 0) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
-        r = read_page(rd.conn, &p, err);
+        r = r < 0 ? r : check_projects(rd.conn, p.filter.projects, err);
+        r = r < 0 ? r : read_page(rd.conn, &p, err);
     }
     r = r < 0 ? r : add_changes(a, req, p.runs, err);
     filter_finish(&p.filter);

@@ -200,7 +200,7 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const char *project = pl_http_query(req, "project");
+    const char *project;
     struct pl_api_page page;
     json_t *list = json_array(), *one;
     int64_t after = 0;
@@ -209,6 +209,7 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_page_number(&page, 0, &after, err);
+    r = r < 0 ? r : pl_api_project_filter(req, rd.conn, &project, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 AND readable(project, NULL)"

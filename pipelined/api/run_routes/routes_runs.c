@@ -189,17 +189,64 @@ static void wait_run(struct pl_api *a, struct pl_http_request *req)
 
 /* ---- jobs ---- */
 
+/* Refuses a state that no job can have. */
+static int check_job_state(const char *state, struct pl_err *err)
+{
+    static const char *const known[] = {"created", "starting", "running", "finishing",
+                                        "success", "failure",  "killed",  "unrunnable"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(known); i++)
+        if (!state || pl_streq(state, known[i]))
+            return 0;
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL,
+                                   "state \"%.64s\": use created, starting, running, finishing, success, failure, killed or "
+                                   "unrunnable",
+                                   state),
+                        "state");
+}
+
+/* Refuses a stage that there never was. */
+static int check_stage(struct pl_conn *c, const char *project, const char *stage, struct pl_err *err)
+{
+    _cleanup_free_ char *names = NULL;
+    int64_t one;
+    int r = !stage
+                ? 0
+                : pl_sql_int(c, err, &one,
+                             "SELECT 1 FROM stage WHERE name = ?1 AND project = coalesce(?2, project) UNION ALL SELECT 1 FROM job"
+                             " WHERE stage = ?1 AND project = coalesce(?2, project) LIMIT 1",
+                             "ss", stage, project);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_err_field(err,
+                     pl_err_set(err, r, "there is no stage \"%.64s\"%s%.64s", stage, project ? " in project " : "",
+                                project ? project : ""),
+                     "stage");
+    if (pl_sql_text(c, NULL, &names,
+                    "SELECT group_concat(name, ', ') FROM (SELECT DISTINCT name FROM stage WHERE current = 1 AND"
+                    " project = coalesce(?, project) AND readable(project, name) ORDER BY name LIMIT 20) HAVING count(*) > 0",
+                    "s", project) == 0)
+        r = pl_err_hint(err, r, "There are: %s", names);
+    return r;
+}
+
 static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t *list, int64_t *ret_next, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const char *run = pl_http_query(req, "run");
+    const char *run = pl_http_query(req, "run"), *stage = pl_http_query(req, "stage"), *state = pl_http_query(req, "state"),
+               *project;
     char id[PL_ID_HEX + 1] = "";
     struct pl_api_page page;
     int64_t before = 0, last = 0;
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
+    r = r < 0 ? r : check_job_state(state, err);
+    r = r < 0 ? r : pl_api_project_filter(req, rd.conn, &project, err);
+    r = r < 0 ? r : check_stage(rd.conn, project, stage, err);
     if (r == 0 && run)
         r = pl_db_run_find(rd.conn, run, id, err);
     r = r < 0
@@ -209,8 +256,7 @@ static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t
                            " FROM job j WHERE j.id < ?1 AND (?2 = '' OR j.run = ?2) AND (?3 IS NULL OR j.stage = ?3)"
                            " AND (?4 IS NULL OR j.state = ?4) AND (?5 IS NULL OR j.project = ?5) AND readable(j.project, j.stage)"
                            " ORDER BY j.id DESC LIMIT ?6",
-                           "issssi", before, id, pl_http_query(req, "stage"), pl_http_query(req, "state"),
-                           pl_http_query(req, "project"), (int64_t)page.limit);
+                           "issssi", before, id, stage, state, project, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         json_array_append_new(list, pl_job_row_json(&rows, false));
         last = pl_col_int(&rows, 0);

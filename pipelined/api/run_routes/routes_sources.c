@@ -126,14 +126,16 @@ static int list_sources(struct pl_api *a, struct pl_http_request *req, json_t **
     _cleanup_(json_decrefp) json_t *list = json_array();
     char last[PL_NAME_MAX_BYTES + 1] = "";
     struct pl_api_page page;
+    const char *project;
     size_t n = 0;
     int r = pl_api_page_read(req, &page, err);
 
+    r = r < 0 ? r : pl_api_project_filter(req, rd.conn, &project, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              COLUMNS " WHERE (?1 IS NULL OR s.project = ?1) AND s.name > coalesce(?2, '') AND"
                                      " readable(s.project, NULL) ORDER BY s.name LIMIT ?3",
-                             "ssi", pl_http_query(req, "project"), page.after, (int64_t)page.limit);
+                             "ssi", project, page.after, (int64_t)page.limit);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         r = pl_json_add(list, source_json(a, &rows, pl_sources_looks(a->config.sources, pl_col_text(&rows, 0)), false), err);
         if (r < 0)

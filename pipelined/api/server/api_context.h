@@ -165,6 +165,12 @@ int pl_api_commit_at(struct pl_api *a, const struct pl_http_request *req, const 
  * repo. PL_ENOTFOUND, PL_ENAME. */
 PL_MUST_CHECK
 int pl_api_project(struct pl_conn *c, const char *project, struct pl_err *err);
+/* Like pl_api_project, but PL_ENOTFOUND says which projects there are. `c` is from pl_api_read. */
+PL_MUST_CHECK
+int pl_api_project_listed(struct pl_conn *c, const char *project, struct pl_err *err);
+/* Reads the query's `project`, to which a list is limited; NULL = to none. Errors of pl_api_project_listed. */
+PL_MUST_CHECK
+int pl_api_project_filter(const struct pl_http_request *req, struct pl_conn *c, const char **ret, struct pl_err *err);
 /* Opens the store of the pattern's {project}, or of `project`. PL_ENOTFOUND for a project that does not
  * exist: no folders are made for it. */
 PL_MUST_CHECK

@@ -130,6 +130,26 @@ int pl_api_project(struct pl_conn *c, const char *project, struct pl_err *err)
     return r < 0 ? pl_err_field(err, r, "project") : pl_db_project_check(c, project, err);
 }
 
+int pl_api_project_listed(struct pl_conn *c, const char *project, struct pl_err *err)
+{
+    _cleanup_free_ char *names = NULL;
+    int r = pl_api_project(c, project, err);
+
+    if (r == PL_ENOTFOUND &&
+        pl_sql_text(c, NULL, &names,
+                    "SELECT group_concat(name, ', ') FROM (SELECT name FROM project WHERE readable(name, NULL) ORDER BY name"
+                    " LIMIT 20) HAVING count(*) > 0",
+                    "") == 0)
+        r = pl_err_hint(err, r, "There are: %s", names);
+    return r;
+}
+
+int pl_api_project_filter(const struct pl_http_request *req, struct pl_conn *c, const char **ret, struct pl_err *err)
+{
+    *ret = pl_http_query(req, "project");
+    return *ret ? pl_api_project_listed(c, *ret, err) : 0;
+}
+
 int pl_api_store_named(struct pl_api *a, const char *project, struct pl_store **ret, struct pl_err *err)
 {
     int r;

@@ -10,13 +10,6 @@
 
 /* ---- jobs ---- */
 
-static int add_query(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
-{
-    int r = value ? pl_buf_addf(url, err, "&%s=", name) : 0;
-
-    return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
-}
-
 static int list_job(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"RUN", "run", pl_show_id},
@@ -35,10 +28,10 @@ static int list_job(struct pl_cli *c, struct pl_err *err)
     if (r == 0 && pl_cli_value(c, "run"))
         r = pl_cli_run_id(c, pl_cli_value(c, "run"), &run, err);
     r = r < 0 ? r : pl_buf_add_str(&url, "/api/v1/jobs?", err);
-    r = r < 0 ? r : add_query(&url, "project", c->project, err);
-    r = r < 0 ? r : add_query(&url, "run", run, err);
-    r = r < 0 ? r : add_query(&url, "stage", pl_cli_value(c, "stage"), err);
-    r = r < 0 ? r : add_query(&url, "state", pl_cli_value(c, "state"), err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "project", c->project, err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "run", run, err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "stage", pl_cli_value(c, "stage"), err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "state", pl_cli_value(c, "state"), err);
     return r < 0 ? r
                  : pl_show_list(c, pl_buf_str(&url), "jobs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
                                 "no jobs found", err);
@@ -330,7 +323,7 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
 
     r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
     r = r < 0 ? r : pl_buf_add_str(&url, path, err);
-    r = r < 0 ? r : add_query(&url, "state", pl_cli_value(c, "state"), err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "state", pl_cli_value(c, "state"), err);
     return r < 0 ? r
                  : pl_show_list(c, pl_buf_str(&url), "datums", attempt_columns, PL_ARRAY_SIZE(attempt_columns), limit,
                                 "no attempt at a datum of this job is kept", err);

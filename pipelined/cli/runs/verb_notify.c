@@ -106,8 +106,10 @@ static int list_notify(struct pl_cli *c, struct pl_err *err)
     static const struct pl_column columns[] = {{"NOTIFY", "name", NULL}, {"PROJECT", "project", NULL},     {"ON", "on", NULL},
                                                {"STATE", "state", NULL}, {"SENT", "sent_us", pl_show_ago}, {"URL", "url", NULL},
                                                {"ERROR", "error", NULL}};
+    _cleanup_free_ char *path = c->one_project ? pl_http_path_make("/api/v1/notifications?project=%s", c->project)
+                                               : pl_http_path_make("/api/v1/notifications");
 
-    return pl_show_list(c, "/api/v1/notifications", "notifications", columns, PL_ARRAY_SIZE(columns), 0,
+    return pl_show_list(c, path, "notifications", columns, PL_ARRAY_SIZE(columns), 0,
                         "no notifications: pipelinectl create notify NAME --on job.failure --url URL", err);
 }
 

@@ -11,15 +11,16 @@ static int list_run(struct pl_cli *c, struct pl_err *err)
         {"TOOK", "", pl_show_took},  {"CAUSE", "cause", NULL}, {"REASON", "reason", NULL},
         {"MESSAGE", "message", NULL}};
     const char *state = pl_cli_value(c, "state"), *commit = pl_cli_value(c, "commit");
-    _cleanup_free_ char *path = state && commit ? pl_http_path_make("/api/v1/runs?state=%s&commit=%s", state, commit)
-                                : state         ? pl_http_path_make("/api/v1/runs?state=%s", state)
-                                : commit        ? pl_http_path_make("/api/v1/runs?commit=%s", commit)
-                                                : pl_http_path_make("/api/v1/runs");
+    _cleanup_(pl_buf_finish) struct pl_buf path = {0};
     uint64_t limit = 20;
     int r = pl_cli_number(c, "limit", 1000000000, &limit, err);
 
+    r = r < 0 ? r : pl_buf_add_str(&path, "/api/v1/runs?", err);
+    r = r < 0 ? r : pl_cli_add_query(&path, "project", c->one_project ? c->project : NULL, err);
+    r = r < 0 ? r : pl_cli_add_query(&path, "state", state, err);
+    r = r < 0 ? r : pl_cli_add_query(&path, "commit", commit, err);
     return r < 0 ? r
-                 : pl_show_list(c, path, "runs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
+                 : pl_show_list(c, pl_buf_str(&path), "runs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
                                 "no runs yet: a push or a new pipeline starts one", err);
 }
 
@@ -85,7 +86,7 @@ static const struct pl_verb verbs[] = {
      0,
      list_options,
      list_run,
-     "Lists runs, newest first.",
+     "Lists runs, newest first: those of all projects, or of --project.",
      {"list run", "list run --state failure -n 5", "list run --commit 8f31c0a2"}},
     {"inspect",
      "run",

@@ -272,8 +272,10 @@ static int list_source(struct pl_cli *c, struct pl_err *err)
                                                {"LOOKED", "looked_us", pl_show_ago},
                                                {"GIT", "git", NULL},
                                                {"ERROR", "error", NULL}};
+    _cleanup_free_ char *path =
+        c->one_project ? pl_http_path_make("/api/v1/sources?project=%s", c->project) : pl_http_path_make("/api/v1/sources");
 
-    return pl_show_list(c, "/api/v1/sources", "sources", columns, PL_ARRAY_SIZE(columns), 0,
+    return pl_show_list(c, path, "sources", columns, PL_ARRAY_SIZE(columns), 0,
                         "no sources: pipelinectl create source NAME --git URL", err);
 }
 

@@ -402,6 +402,7 @@ int pl_cli_parse(struct pl_cli *c, int argc, char **argv, struct pl_err *err)
             c->args[c->n_args++] = argv[w.at++];
         }
     }
+    c->one_project = c->project;
     if (!c->project)
         c->project = "default";
     return r < 0 ? r : check_count(c, err);

@@ -41,6 +41,7 @@ struct pl_cli {
     /* Values of the options that every subcommand accepts; NULL if not given. */
     const char *server, *data, *ca, *project; /* `project` is "default" if not given */
     bool json, quiet, help, version;
+    bool one_project; /* `project` was given */
     /* HTTP client of the server; created by the first call of pl_cli_client(), NULL before */
     struct pl_http_client *client;
     /* the server's address came from a pipelined.url file: a daemon ran here and may come back */

@@ -160,6 +160,13 @@ int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *
     return r;
 }
 
+int pl_cli_add_query(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
+{
+    int r = value ? pl_buf_addf(url, err, "&%s=", name) : 0;
+
+    return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
+}
+
 int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *body, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *owned = body;

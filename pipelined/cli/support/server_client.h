@@ -32,6 +32,9 @@ int pl_cli_server_address(const struct pl_cli *c, char **ret_url, char **ret_tok
 /* Returns the path of the daemon's folder on this machine, malloc'ed: the folder of --data, or else the
  * default folder. NULL if HOME is not set or memory runs out. */
 char *pl_cli_folder(const struct pl_cli *c);
+/* Appends "&NAME=VALUE" to a URL that has its "?"; nothing for NULL. */
+PL_MUST_CHECK
+int pl_cli_add_query(struct pl_buf *url, const char *name, const char *value, struct pl_err *err);
 /* Sends one request with a JSON body and reads a JSON reply. `path` comes from pl_http_path_make; if it is
  * NULL, memory ran out and the result is PL_ENOMEM. Takes over the caller's reference to `body`, also on
  * failure. `ret` may be NULL. */

@@ -3516,7 +3516,7 @@ export interface paths {
             };
         };
         put?: never;
-        /** Creates a branch, at the commit that "from" names or without a commit; stages that read it run. */
+        /** Creates a branch, at the commit that "from" names or without a commit; stages that read it run. With "force" a branch that exists is moved there. */
         post: {
             parameters: {
                 query?: never;
@@ -3641,7 +3641,44 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        patch?: never;
+        /** Moves a branch to the commit that "head" names, a branch, a commit or one before it; stages that read it run. Its commits stay. Branches of outputs and of git inputs are refused. */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    branch: string;
+                    project: string;
+                    repo: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["BranchHead"];
+                };
+            };
+            responses: {
+                /** @description Done. */
+                "2XX": {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Branch"];
+                    };
+                };
+                /** @description Refused or failed. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Error"];
+                    };
+                };
+            };
+        };
         trace?: never;
     };
     "/api/v1/repos/{project}/{repo}/branches/{branch}/commits": {
@@ -7413,6 +7450,9 @@ export interface components {
             branches: components["schemas"]["Branch"][];
             next?: string | null;
         };
+        BranchHead: {
+            head: string;
+        };
         BroughtPack: {
             bytes: number;
             pack: string;
@@ -8139,6 +8179,7 @@ export interface components {
             needs: components["schemas"]["Need"][];
         };
         NewBranch: {
+            force?: boolean | null;
             from?: string | null;
             name: string;
         };
@@ -9045,6 +9086,7 @@ export type Audit = components['schemas']['Audit'];
 export type AuditEntry = components['schemas']['AuditEntry'];
 export type Branch = components['schemas']['Branch'];
 export type Branches = components['schemas']['Branches'];
+export type BranchHead = components['schemas']['BranchHead'];
 export type BroughtPack = components['schemas']['BroughtPack'];
 export type BroughtPacks = components['schemas']['BroughtPacks'];
 export type CauseInput = components['schemas']['CauseInput'];
