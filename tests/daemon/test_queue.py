@@ -25,7 +25,8 @@ def test_a_newer_run_takes_the_place_of_one_that_has_not_begun(project):
     project.d.post(f"/runs/{first}/stop")
     runs = [project.wait(r) for r in (first, second, third)]
     assert [r["job"]["s"]["state"] for r in runs] == ["killed", "killed", "success"]
-    assert runs[1]["job"]["s"]["reason"] == f"superseded by run {third[:8]}"
+    assert runs[1]["job"]["s"]["reason"] == runs[1]["reason"] == f"superseded by run {third[:8]}"
+    assert runs[0]["job"]["s"]["reason"] == runs[0]["reason"] != ""
     assert project.d.get(f"/runs/{second}/wait")["superseded_by"] == third
     assert project.read("s", "n") == b"3"
     assert len(project.commits("s")) == 1

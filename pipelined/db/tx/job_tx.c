@@ -191,13 +191,26 @@ int pl_tx_run_readers(struct pl_tx *tx, const char *project, const char *repo, c
     return pl_tx_run_create(tx, &run, err);
 }
 
+/* Finds why most of the run's jobs that were stopped were stopped: "superseded by run 62b66563"; "" if none was. */
+static int why_stopped(struct pl_tx *tx, const char *run, char **ret, struct pl_err *err)
+{
+    return pl_sql_text(pl_tx_conn(tx), err, ret,
+                       "SELECT coalesce((SELECT reason FROM job WHERE run = ? AND state = 'killed' GROUP BY reason"
+                       " ORDER BY count(*) DESC, min(id) LIMIT 1), '')",
+                       "s", run);
+}
+
 int pl_tx_run_end(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct pl_run_args *a = arg;
-    int r = pl_tx_emit(tx, PL_RECORD_RUN_END,
-                       json_pack("{s:s, s:s, s:s, s:I}", "id", a->id, "state", a->state, "reason", text(a->reason), "at",
-                                 (json_int_t)pl_tx_now_us(tx)),
-                       err);
+    struct pl_run_args a = *(const struct pl_run_args *)arg;
+    _cleanup_free_ char *why = NULL;
+    int r = *text(a.reason) || !pl_streq(a.state, "killed") ? 0 : why_stopped(tx, a.id, &why, err);
 
-    return r < 0 ? r : run_event(tx, a, err);
+    a.reason = why ? why : a.reason;
+    r = r < 0 ? r
+              : pl_tx_emit(tx, PL_RECORD_RUN_END,
+                           json_pack("{s:s, s:s, s:s, s:I}", "id", a.id, "state", a.state, "reason", text(a.reason), "at",
+                                     (json_int_t)pl_tx_now_us(tx)),
+                           err);
+    return r < 0 ? r : run_event(tx, &a, err);
 }

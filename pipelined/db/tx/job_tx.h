@@ -52,7 +52,7 @@ int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
 PL_MUST_CHECK
 int pl_tx_run_readers(struct pl_tx *tx, const char *project, const char *repo, const json_t *branches, const char *cause,
                       const char *message, char ret_run[PL_ID_HEX + 1], struct pl_err *err);
-/* Logged: ends a run, with a "run" event. */
+/* Logged: ends a run, with a "run" event. A run that was stopped without a reason gets that of most of its jobs. */
 PL_MUST_CHECK
 int pl_tx_run_end(struct pl_tx *tx, void *arg, struct pl_err *err);
 
