@@ -277,8 +277,8 @@ static void a_default_value_says_as_much_as_no_value(void **state)
         WHOLE(", \"resource_limits\": {\"cpu\": 0, \"memory\": \"\"}, \"resource_requests\": {\"cpu\": 0.0, \"disk\": \"\"}", "",
               ""),
         WHOLE(", \"datum_tries\": 0", "", ""),
-        "{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"join\": [], \"group\": [], "
-        "\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}",
+        ("{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"join\": [], \"group\": [], "
+         "\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}"),
     };
     struct pl_buf plain = {0}, given = {0};
 
