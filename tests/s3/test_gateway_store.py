@@ -8,9 +8,15 @@ from gateway import Gateway
 from s3_mock_server import S3Mock
 
 
+@pytest.fixture
+def mock():
+    one = S3Mock()
+    yield one
+    one.close()
+
+
 @pytest.mark.parametrize("kind", ["403"])
-def test_what_the_stores_bucket_says_does_not_reach_clients(make_daemon, tmp_path, kind):
-    mock = S3Mock()
+def test_what_the_stores_bucket_says_does_not_reach_clients(make_daemon, tmp_path, mock, kind):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"store": mock.store}))
     daemon = make_daemon("--config", str(config), "--s3-listen", "127.0.0.1:0").start()
@@ -27,4 +33,3 @@ def test_what_the_stores_bucket_says_does_not_reach_clients(make_daemon, tmp_pat
     assert s3.get_object(Bucket="b", Key="f")["Body"].read() == b"x"
     mock.fault("none")
     daemon.stop()
-    mock.close()

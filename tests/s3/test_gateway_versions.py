@@ -17,13 +17,16 @@ def s3(shared):
 
 
 @pytest.fixture
-def bucket(s3):
+def bucket(shared, s3):
     name = f"versions{secrets.token_hex(4)}"
     s3.create_bucket(Bucket=name)
+    shared.http("PATCH", f"/api/v1/repos/default/{name}", {"commit_window": "60s"})
     return name
 
 
 def finished(shared, repo, commit):
+    """Ends the commit in which puts gather: its window is long, so that it does not end between two puts of a step."""
+    shared.post(f"/repos/default/{repo}/branches/master/flush")
     wait_until(lambda: any(b["commit"] == commit for b in shared.get(f"/repos/default/{repo}/branches")["branches"]), f"commit {commit}")
 
 

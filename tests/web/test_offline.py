@@ -1,5 +1,13 @@
 """While the daemon does not answer: the page stays, says so, and what would ask the daemon to do something is off."""
+import pytest
+
 WHY = "The daemon does not answer: this works again as soon as it does."
+
+
+@pytest.fixture(autouse=True)
+def answers_again(page):
+    yield
+    page.do("unblock", at="**/api/v1/events*")
 
 
 def test_actions_are_off_while_the_daemon_does_not_answer(page, world):

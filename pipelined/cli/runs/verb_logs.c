@@ -47,17 +47,13 @@ static int take(void *self, const void *data, size_t n, struct pl_err *err)
         return print(l, data, n, err);
     if (l->kept.len + n > TAIL_MAX_BYTES / 2) {
         from = PL_MAX(start_of_tail(&l->kept, l->tail), l->kept.len > TAIL_MAX_BYTES / 4 ? l->kept.len - TAIL_MAX_BYTES / 4 : 0);
+        /* a line that is cut is dropped: what is left of its record cannot be read */
+        while (l->print && from > 0 && from < l->kept.len && l->kept.data[from - 1] != '\n')
+            from++;
         memmove(l->kept.data, l->kept.data + from, l->kept.len - from);
         l->kept.len -= from;
     }
     return pl_buf_add(&l->kept, data, n, err);
-}
-
-static int add_argument(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
-{
-    int r = value ? pl_buf_addf(url, err, "&%s=", name) : 0;
-
-    return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
 }
 
 /* Builds the URL of a container's log, for --container. A pod belongs to a stage and not to one job, so an
@@ -80,7 +76,7 @@ static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const 
     if (r == 0 && *tail)
         r = pl_buf_addf(url, err, "&tail=%" PRIu64, *tail);
     *tail = 0; /* the server itself sends only the last lines */
-    return r < 0 ? r : add_argument(url, "pod", pl_cli_value(c, "pod"), err);
+    return r < 0 ? r : pl_cli_add_query(url, "pod", pl_cli_value(c, "pod"), err);
 }
 
 /* Builds the URL of the request for the log. Sets `*tail` to 0 if the server itself sends only the last
@@ -109,7 +105,7 @@ static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struc
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
     if (r == 0 && *job.run)
         r = pl_buf_addf(url, err, "&run=%s", job.run);
-    return r < 0 ? r : add_argument(url, "datum", pl_cli_value(c, "datum"), err);
+    return r < 0 ? r : pl_cli_add_query(url, "datum", pl_cli_value(c, "datum"), err);
 }
 
 /* True if the job has several datums, as far as that is known yet. */

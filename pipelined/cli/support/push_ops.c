@@ -65,7 +65,7 @@ static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
     {
         if (!pl_streq(pl_show_text_at(one, "branch"), p->to.name) || json_is_true(pl_show_at(one, "gathers")))
             continue;
-        if (pl_streq(pl_show_text_at(one, "author"), author())) {
+        if (*author() && pl_streq(pl_show_text_at(one, "author"), author())) {
             own = one;
             n_own++;
         } else

@@ -94,6 +94,10 @@ static enum pl_http_range range_of(struct pl_s3_request *q, const struct pl_bran
 {
     char text[96];
 
+    if (part->asked && part->count && !part->size) { /* an empty part: no range says that */
+        *ret_first = *ret_count = 0;
+        return PL_RANGE_ALL;
+    }
     if (!part->asked || !part->size)
         return pl_http_request_range(q->http, f->entry.size, ret_first, ret_count);
     *ret_first = part->first;

@@ -210,7 +210,7 @@ static int take_parts(struct complete *c, const struct pl_s3_xml_node *root, str
     c->parts = calloc(n, sizeof *c->parts);
     c->sizes = calloc(n, sizeof *c->sizes);
     c->sums = calloc(n, PL_S3_SUM_MAX_BYTES);
-    if (!c->parts)
+    if (!c->parts || !c->sizes || !c->sums)
         return pl_err_nomem(err);
     for (const struct pl_s3_xml_node *p = pl_s3_xml_child(root, "Part"); p && r == 0; p = pl_s3_xml_again(p))
         r = take_part(c, p, &last, err);

@@ -45,7 +45,11 @@ async function load(project: string, stage: string, run: string, signal: AbortSi
 // What is listed: what the address says, else what failed, else what was done.
 function shownOf(failures: Failures, query: URLSearchParams): Shown {
   const asked = STATES.map(([state]) => state).find((state) => state === query.get("state"));
-  return asked ?? (failures.groups.length > 0 ? "failed" : "success");
+  if (asked) return asked;
+  const datum = query.get("datum");
+  // how a datum ended that is named without its group is not known here: it may have succeeded
+  if (datum && !query.get("group") && !failures.groups.some((group) => group.datum.startsWith(datum))) return "all";
+  return failures.groups.length > 0 ? "failed" : "success";
 }
 
 function StateTabs({ failures, shown }: { failures: Failures; shown: Shown }) {
@@ -207,10 +211,10 @@ function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
   const wanted = query.get("datum") ?? "";
   const group = failures.groups.find((one) => one.id === query.get("group")) ?? failures.groups.find((one) => wanted && one.datum.startsWith(wanted)) ?? failures.groups[0]!;
   const path = { project: job.project, stage: job.stage, run: job.run };
-  const key = `failures ${job.stage} ${job.run} ${group.id} ${failures.failed}`;
+  const key = `failures ${job.project}/${job.stage} ${job.run} ${group.id}`;
   const ask = (after: string | undefined, signal?: AbortSignal) => get("/api/v1/jobs/{project}/{stage}/{run}/failures", { path, query: { group: group.id, limit: PAGE, ...(after ? { after } : {}) }, signal })
     .then((page) => ({ items: (page.datums ?? []).map((one): DatumRow => ({ key: one.id, id: one.id, text: pathOfDatum(one.paths).split("/").pop() || one.paths, bytes: one.bytes ?? 0 })), next: page.next ?? undefined }));
-  const first = useLoad(key, (signal) => ask(undefined, signal));
+  const first = useLoad(key, (signal) => ask(undefined, signal), (event) => !isOver(job.state) && event.type === "progress" && event.data["stage"] === job.stage && event.data["run"] === job.run, SOONEST_MS);
   const pages = usePages(key, first.data, (after) => ask(after));
   const datum = pages.items.find((one) => wanted && one.id.startsWith(wanted))?.id ?? (wanted || group.datum);
   const step = (by: number) => {

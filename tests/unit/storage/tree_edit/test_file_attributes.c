@@ -96,7 +96,7 @@ static void parts_are_runs_and_each_is_found(void **state)
             assert_true(pl_file_parts_get(&parts, want[i].number, &first, &size, &sum));
             assert_int_equal(first, want[i].first);
             assert_int_equal(size, want[i].size);
-            assert_true(sums ? memcmp(sum, "aabbccdd" + 2 * i, 2) == 0 : !sum);
+            assert_true(sums ? memcmp(sum, &"aabbccdd"[2 * i], 2) == 0 : !sum);
         }
         assert_false(pl_file_parts_get(&parts, 0, &first, &size, &sum));
         assert_false(pl_file_parts_get(&parts, 5, &first, &size, &sum));
