@@ -104,3 +104,10 @@ def test_a_terminal_shows_a_progress_bar_while_it_goes_on(project, gate):
 def test_what_does_not_go_together_is_refused(project, args, said):
     done = logs(project, "s", *args, ok=False)
     assert (done.code, said in done.err) == (USAGE, True), done.err
+
+
+def test_many_short_lines_come_whole(project):
+    project.repo("in").stages(sh("s", "seq 1 200000"))
+    run = project.run("in", {"f": "1"})
+    printed = project.d.ctl("--project", project.name, "logs", f"s@{run['id']}").out.split("\n")
+    assert printed == [str(n) for n in range(1, 200001)] + [""]

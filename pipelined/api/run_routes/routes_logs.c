@@ -50,7 +50,8 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
 
     /* the log has no more text for now */
     if (r >= 0 && f->lines && out->len == before)
-        r = over ? pl_log_stream_end(f->lines, out, err) : pl_log_stream_states(f->lines, out, err);
+        r = over ? pl_log_stream_end(f->lines, before + PIECE_BYTES, out, err)
+                 : pl_log_stream_states(f->lines, before + PIECE_BYTES, out, err);
     if (r >= 0 && !pl_principal_stands(f->who, pl_clock_wall_us()))
         r = pl_err_set(err, PL_EAUTH, "the token with which this log was opened was deleted or has expired");
     if (r < 0)

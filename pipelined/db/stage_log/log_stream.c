@@ -62,23 +62,30 @@ static int write_record(const struct line *line, char state, struct pl_buf *out,
     return r < 0 ? r : pl_buf_add(out, "\n", 1, err);
 }
 
-int pl_log_stream_end(struct pl_log_stream *s, struct pl_buf *out, struct pl_err *err)
+/* Writes and removes the line that began first. */
+static int end_first(struct pl_log_stream *s, struct pl_buf *out, struct pl_err *err)
 {
-    int r = 0;
+    int r = write_record(s->first, '+', out, err);
 
-    while (r == 0 && s->first) {
-        r = write_record(s->first, '+', out, err);
-        if (r == 0)
-            remove_line(s, s->first);
-    }
+    if (r == 0)
+        remove_line(s, s->first);
     return r;
 }
 
-int pl_log_stream_states(struct pl_log_stream *s, struct pl_buf *out, struct pl_err *err)
+int pl_log_stream_end(struct pl_log_stream *s, size_t max, struct pl_buf *out, struct pl_err *err)
 {
     int r = 0;
 
-    for (struct line *line = s->first; r == 0 && line; line = line->next) {
+    while (r == 0 && s->first && out->len < max)
+        r = end_first(s, out, err);
+    return r;
+}
+
+int pl_log_stream_states(struct pl_log_stream *s, size_t max, struct pl_buf *out, struct pl_err *err)
+{
+    int r = 0;
+
+    for (struct line *line = s->first; r == 0 && line && out->len < max; line = line->next) {
         if (line->changed)
             r = write_record(line, '~', out, err);
         line->changed = line->changed && r < 0;
@@ -133,7 +140,8 @@ static int add_text(struct line *line, const uint8_t *bytes, size_t n, struct pl
     return r;
 }
 
-int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, struct pl_buf *out, struct pl_err *err)
+int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, uint32_t *at, size_t max, struct pl_buf *out,
+                       struct pl_err *err)
 {
     struct line *line = pl_map_get(&s->open, f->datum.b, PL_HASH_BYTES);
     int r = 0;
@@ -144,20 +152,23 @@ int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, st
         remove_line(s, TAKE_PTR(line));
     }
     if (r == 0 && !line && f->len && s->open.len >= PL_LOG_STREAM_OPEN_MAX)
-        r = pl_log_stream_end(s, out, err);
-    for (size_t at = 0, len; r == 0 && at < f->len; at += len) {
-        const uint8_t *bytes = f->bytes + at, *end = memchr(bytes, '\n', f->len - at);
+        r = end_first(s, out, err);
+    while (r == 0 && *at < f->len && out->len < max) {
+        const uint8_t *bytes = f->bytes + *at;
+        const uint32_t most = PL_MIN(f->len - *at, PL_LOG_STREAM_LINE_MAX);
+        const uint8_t *end = memchr(bytes, '\n', most);
+        const uint32_t len = end ? (uint32_t)(end - bytes) + 1 : most;
 
         if (!line && !(line = begin_line(s, f, err)))
             return PL_ENOMEM;
         line->attempt = f->attempt;
         line->at_us = f->at_us;
-        len = end ? (size_t)(end - bytes) + 1 : f->len - at;
         r = add_text(line, bytes, len - (end != NULL), out, err);
         if (r == 0 && end) {
             r = write_record(line, '=', out, err);
             remove_line(s, TAKE_PTR(line));
         }
+        *at += len;
     }
     return r;
 }
@@ -173,11 +184,15 @@ int pl_log_take_frames(const struct pl_buf *segment, uint64_t base, size_t head_
     c = pl_cursor_of(segment->data + (cursor->offset - base), segment->len - (cursor->offset - base));
     while (to->out->len < to->max && pl_log_frame_next(&c, head_bytes, &f)) {
         if (f.len && (!to->datum || pl_hash_eq(to->datum, &f.datum))) {
-            int r = to->lines ? pl_log_stream_feed(to->lines, &f, to->out, err) : pl_buf_add(to->out, f.bytes, f.len, err);
+            int r = to->lines ? pl_log_stream_feed(to->lines, &f, &cursor->taken, to->max, to->out, err)
+                              : pl_buf_add(to->out, f.bytes, f.len, err);
 
             if (r < 0)
                 return r;
+            if (to->lines && cursor->taken < f.len)
+                return 0;
         }
+        cursor->taken = 0;
         cursor->offset += head_bytes + f.len;
     }
     return 0;

@@ -7,7 +7,9 @@
  *           | "~"   the present state of a line that goes on, such as a progress bar; a later record replaces it
  *
  * A record is written when its line ends, so lines of two datums are never mixed. Of a line that is rewritten by "\r" the last
- * state is kept. Bounds: PL_LOG_STREAM_OPEN_MAX lines that have not ended; at one more, all of them are written as "+". */
+ * state is kept. Bounds: PL_LOG_STREAM_OPEN_MAX lines that have not ended; at one more, the oldest is written as "+". A record
+ * is much longer than a short line: each call ends once `out` has `max` bytes, at most one record later, and the next call
+ * goes on. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -21,12 +23,14 @@ struct pl_log_stream;
 PL_MUST_CHECK
 int pl_log_stream_create(struct pl_log_stream **ret, struct pl_err *err);
 struct pl_log_stream *pl_log_stream_destroy(struct pl_log_stream *s);
-/* Takes a frame and appends the records of the lines that it ends to `out`. PL_ENOMEM. */
+/* Takes a frame from its byte `*at` on and appends the records of the lines that it ends to `out`. Moves `*at`: to the frame's
+ * end if all of it was taken. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, struct pl_buf *out, struct pl_err *err);
+int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, uint32_t *at, size_t max, struct pl_buf *out,
+                       struct pl_err *err);
 /* Appends "~" records of the lines that changed since the last call and have not ended. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_log_stream_states(struct pl_log_stream *s, struct pl_buf *out, struct pl_err *err);
+int pl_log_stream_states(struct pl_log_stream *s, size_t max, struct pl_buf *out, struct pl_err *err);
 /* Appends "+" records of all lines that have not ended, in the order in which they began. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_log_stream_end(struct pl_log_stream *s, struct pl_buf *out, struct pl_err *err);
+int pl_log_stream_end(struct pl_log_stream *s, size_t max, struct pl_buf *out, struct pl_err *err);

@@ -60,6 +60,7 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
 /* A position in a job's log: `{0}` is the start. */
 struct pl_stage_log_cursor {
     uint64_t segment, offset;
+    uint32_t taken; /* bytes of the frame at `offset` that were read as lines already */
 };
 struct pl_log_stream;
 /* Appends about `max` bytes of text after `cursor` to `out` and moves the cursor. 0 bytes: no more text for now.

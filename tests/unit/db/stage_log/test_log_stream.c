@@ -40,7 +40,10 @@ static void feed(struct streamed *t, uint8_t datum, uint32_t attempt, const char
     const struct pl_log_frame f = {
         .datum = {.b = {datum}}, .attempt = attempt, .at_us = 7, .bytes = (const uint8_t *)text, .len = (uint32_t)strlen(text)};
 
-    assert_int_equal(pl_log_stream_feed(t->s, &f, &t->out, NULL), 0);
+    uint32_t at = 0;
+
+    assert_int_equal(pl_log_stream_feed(t->s, &f, &at, SIZE_MAX, &t->out, NULL), 0);
+    assert_int_equal(at, f.len);
 }
 
 /* Compares what was written since the last call. Each record is shown as DATUM.ATTEMPT STATE TEXT, with the datum's first
@@ -81,9 +84,9 @@ static void test_lines_of_two_datums_are_not_mixed(void **state)
     feed(t, 1, 1, "line\n\nleft");
     assert_written(t, "1.1=one line|1.1=");
     feed(t, 2, 1, "more");
-    assert_int_equal(pl_log_stream_end(t->s, &t->out, NULL), 0);
+    assert_int_equal(pl_log_stream_end(t->s, SIZE_MAX, &t->out, NULL), 0);
     assert_written(t, "2.1+and more|1.1+left");
-    assert_int_equal(pl_log_stream_end(t->s, &t->out, NULL), 0);
+    assert_int_equal(pl_log_stream_end(t->s, SIZE_MAX, &t->out, NULL), 0);
     assert_written(t, "");
 }
 
@@ -93,13 +96,13 @@ static void test_a_rewritten_line_has_its_last_state(void **state)
 
     feed(t, 1, 1, "\r10 %\r20 %");
     feed(t, 1, 1, "\r");
-    assert_int_equal(pl_log_stream_states(t->s, &t->out, NULL), 0);
+    assert_int_equal(pl_log_stream_states(t->s, SIZE_MAX, &t->out, NULL), 0);
     assert_written(t, "1.1~20 %");
-    assert_int_equal(pl_log_stream_states(t->s, &t->out, NULL), 0);
+    assert_int_equal(pl_log_stream_states(t->s, SIZE_MAX, &t->out, NULL), 0);
     assert_written(t, "");
     feed(t, 1, 1, "30 %\r\nnext\r\n");
     assert_written(t, "1.1=30 %|1.1=next");
-    assert_int_equal(pl_log_stream_states(t->s, &t->out, NULL), 0);
+    assert_int_equal(pl_log_stream_states(t->s, SIZE_MAX, &t->out, NULL), 0);
     assert_written(t, "");
 }
 
@@ -131,17 +134,55 @@ static void test_open_lines_are_bounded(void **state)
 {
     struct streamed *t = *state;
     struct pl_log_frame f = {.attempt = 1, .at_us = 7, .bytes = (const uint8_t *)"x", .len = 1};
+    uint32_t at = 0;
 
     for (uint32_t i = 0; i < PL_LOG_STREAM_OPEN_MAX; i++) {
         memcpy(f.datum.b, &i, sizeof i);
-        assert_int_equal(pl_log_stream_feed(t->s, &f, &t->out, NULL), 0);
+        at = 0;
+        assert_int_equal(pl_log_stream_feed(t->s, &f, &at, SIZE_MAX, &t->out, NULL), 0);
     }
     assert_int_equal(t->out.len, 0);
+    at = 0;
     memset(f.datum.b, 9, sizeof f.datum.b);
     f = (struct pl_log_frame){.datum = f.datum, .attempt = 3, .at_us = 7, .bytes = (const uint8_t *)"y\n", .len = 2};
-    assert_int_equal(pl_log_stream_feed(t->s, &f, &t->out, NULL), 0);
-    assert_true(t->out.len > PL_LOG_STREAM_OPEN_MAX * PL_HASH_HEX);
-    assert_non_null(strstr(pl_buf_str(&t->out), " 3 = y\n"));
+    assert_int_equal(pl_log_stream_feed(t->s, &f, &at, SIZE_MAX, &t->out, NULL), 0);
+    assert_written(t, "0.1+x|9.3=y");
+}
+
+/* A record is longer than a short line: what is given at once is bounded all the same, and nothing is lost. */
+static void test_many_short_lines_come_a_part_at_a_time(void **state)
+{
+    struct streamed *t = *state;
+    const uint32_t n = 100000;
+    const size_t max = 64 << 10;
+    uint8_t *text = malloc(2 * n);
+    struct pl_log_frame f = {.datum = {.b = {1}}, .attempt = 1, .at_us = 7, .bytes = text, .len = 2 * n};
+    uint32_t records = 0, calls = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(text + 2 * i, "1\n", 2);
+    for (uint32_t at = 0; at < f.len; calls++) {
+        pl_buf_clear(&t->out);
+        assert_int_equal(pl_log_stream_feed(t->s, &f, &at, max, &t->out, NULL), 0);
+        assert_in_range(t->out.len, 1, max + PL_LOG_STREAM_LINE_MAX + 200);
+        for (size_t i = 0; i < t->out.len; i++)
+            records += t->out.data[i] == '\n';
+    }
+    assert_int_equal(records, n);
+    assert_true(calls > 100);
+    free(text);
+    /* and so are the ends and the states of open lines */
+    pl_buf_clear(&t->out);
+    for (uint8_t i = 1; i <= 3; i++)
+        feed(t, i, 1, "goes on");
+    assert_int_equal(pl_log_stream_states(t->s, 1, &t->out, NULL), 0);
+    assert_written(t, "1.1~goes on");
+    assert_int_equal(pl_log_stream_states(t->s, SIZE_MAX, &t->out, NULL), 0);
+    assert_written(t, "2.1~goes on|3.1~goes on");
+    assert_int_equal(pl_log_stream_end(t->s, 1, &t->out, NULL), 0);
+    assert_written(t, "1.1+goes on");
+    assert_int_equal(pl_log_stream_end(t->s, SIZE_MAX, &t->out, NULL), 0);
+    assert_written(t, "2.1+goes on|3.1+goes on");
 }
 
 int main(void)
@@ -152,6 +193,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_new_attempt_begins_a_line, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_long_line_comes_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_lines_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_short_lines_come_a_part_at_a_time, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
