@@ -292,6 +292,8 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
         else
             ended->ranges[n++] = (struct pl_sched_range){i, i + 1};
     }
+    ev->job.untried = j->untried.all.count;
+    ev->job.untried_failed = j->untried.failed.count;
     ev->job.recovered = (uint32_t)j->totals.recovered;
     ev->job.ended = ended->ranges;
     ev->job.n_ended = n;

@@ -483,6 +483,7 @@ struct pl_sched_event {
         uint32_t failed; /* number of failed datums among `ended` */
         /* number of recovered datums among `ended`, which `failed` does not count */
         uint32_t recovered;
+        uint32_t untried, untried_failed; /* of `ended`: as the plan said of them; of these, those that failed */
         struct pl_sched_row first_failed; /* the failed datum with the lowest number; used if failed > 0 */
         /* time in ms during which the job had a leased task, as pl_sched_job_info returned it */
         int64_t busy_ms;

@@ -172,7 +172,8 @@ struct lost_on {
 struct rows {
     uint64_t datums;
     uint32_t to_run, waiting, leased, done, failed, recovered;
-    uint32_t untried; /* of `failed` and `recovered`: they failed in an earlier job and were not tried again */
+    uint32_t untried;        /* of `failed` and `recovered`: they failed in an earlier job and were not tried again */
+    uint32_t untried_failed; /* of `failed` alone */
     struct bin *bins;
     size_t n_bins, cap_bins;
     struct task_list tasks;

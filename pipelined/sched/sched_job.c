@@ -368,13 +368,13 @@ static void fail_rows(struct pl_sched *s, struct job *job)
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
-/* True if more datums have failed than the stage allows. */
-static bool too_many_failed(const struct job *job)
+/* True if the stage does not allow that so many of the job's datums fail. */
+static bool too_many_failed(const struct job *job, uint32_t failed)
 {
     const struct pl_sched_stage *def = &job->version->def;
     uint64_t max = def->max_failed_share ? job->rows->datums * def->max_failed_ppm / 1000000 : def->max_failed;
 
-    return def->max_failed_given && job->rows->failed > max;
+    return def->max_failed_given && failed > max;
 }
 
 static bool fail_start(struct pl_sched *s, struct job *job)
@@ -523,12 +523,13 @@ static void run_rows(struct pl_sched *s, struct job *job)
         pl_sched_job_end(s, job, PL_SCHED_KILLED, text, NULL);
         return;
     }
-    if (too_many_failed(job)) {
+    /* what is not tried again ends no job before the rest has been tried */
+    if (too_many_failed(job, job->rows->failed - job->rows->untried_failed)) {
         fail_rows(s, job);
         return;
     }
     if (job->rows->waiting + job->rows->leased == 0) {
-        if (job->rows->failed > 0 && !v->def.skip_failed)
+        if ((job->rows->failed > 0 && !v->def.skip_failed) || too_many_failed(job, job->rows->failed))
             fail_rows(s, job);
         else
             commit(s, job);

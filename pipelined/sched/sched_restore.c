@@ -85,6 +85,8 @@ static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event
     rows->failed = PL_MIN(ev->job.failed, ended);
     rows->recovered = PL_MIN(ev->job.recovered, ended - rows->failed);
     rows->done = ended - rows->failed - rows->recovered;
+    rows->untried = PL_MIN(ev->job.untried, rows->failed + rows->recovered);
+    rows->untried_failed = PL_MIN(ev->job.untried_failed, PL_MIN(rows->untried, rows->failed));
     if (rows->failed > 0) {
         rows->first_failed = ev->job.first_failed.index;
         rows->first_label = pl_sched_strdup(s, ev->job.first_failed.label);

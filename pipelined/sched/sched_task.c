@@ -63,7 +63,7 @@ void pl_sched_datums_leave(struct pl_sched *s, struct rows *rows, const struct p
     }
     rows->waiting -= rows->untried;
     rows->recovered = plan->recovered;
-    rows->failed = rows->untried - plan->recovered;
+    rows->failed = rows->untried_failed = rows->untried - plan->recovered;
     if (rows->failed == 0)
         return;
     rows->first_failed = first->index;

@@ -417,6 +417,12 @@ static int retry_group(struct pl_api *a, struct pl_http_request *req, json_t **r
     const char *group = NULL;
     int n, r = arena ? pl_api_body(req, &body, err, "{s:s}", "group", &group) : pl_err_nomem(err);
 
+    if (r == 0 && (strlen(group) != GROUP_ID || strspn(group, "0123456789abcdef") != GROUP_ID))
+        r = pl_err_field(err,
+                         pl_err_set(err, PL_EINVAL,
+                                    "group \"%.40s\" is none: an id has %u hex digits, as the failures of the job say", group,
+                                    GROUP_ID),
+                         "group");
     r = r < 0 ? r : read_retried(a, req, &t, err);
     r = r < 0 ? r : check_known(&t, err);
     n = r = r < 0 ? r : list_untried(&t, group, arena, &untried, err);

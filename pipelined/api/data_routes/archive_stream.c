@@ -219,9 +219,14 @@ static int next_item(struct pl_archive_stream *a, struct pl_tree_item *ret, stru
             a->lists = pl_reader_list_source(&p->reader);
             r = pl_tree_cursor_create(&p->source, &p->root, p->below, p->below_len, &a->cursor, err);
         }
-        while (r >= 0 && (r = pl_tree_cursor_next(a->cursor, ret, err)) > 0)
+        while (r >= 0 && (r = pl_tree_cursor_next(a->cursor, ret, err)) > 0) {
             if (takes(p, ret))
                 return 1;
+            if (p->file) { /* it comes first: what follows only begins like it */
+                r = 0;
+                break;
+            }
+        }
         if (r < 0)
             return r;
         a->cursor = pl_tree_cursor_destroy(a->cursor);

@@ -214,8 +214,9 @@ static int check_stage(struct pl_conn *c, const char *project, const char *stage
     int r = !stage
                 ? 0
                 : pl_sql_int(c, err, &one,
-                             "SELECT 1 FROM stage WHERE name = ?1 AND project = coalesce(?2, project) UNION ALL SELECT 1 FROM job"
-                             " WHERE stage = ?1 AND project = coalesce(?2, project) LIMIT 1",
+                             "SELECT 1 FROM stage WHERE name = ?1 AND project = coalesce(?2, project) AND readable(project, name)"
+                             " UNION ALL SELECT 1 FROM job WHERE stage = ?1 AND project = coalesce(?2, project)"
+                             " AND readable(project, stage) LIMIT 1",
                              "ss", stage, project);
 
     if (r != PL_ENOTFOUND)

@@ -147,6 +147,16 @@ static json_t *clock_json(struct pl_api *a)
 }
 
 /* Replies with the daemon's status. */
+/* True for a user who may read the pipelines of some project: who tries their stages has to know what the daemon's sandbox
+ * shows. It has paths and variables of the machine, which are nobody else's business. */
+static bool sees_stages(struct pl_conn *c, const struct pl_principal *who)
+{
+    int64_t one;
+
+    return who->kind != PL_PRINCIPAL_WORKER &&
+           pl_sql_int(c, NULL, &one, "SELECT 1 FROM project WHERE readable(name, NULL) LIMIT 1", "") == 0;
+}
+
 static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     json_t *counts, *live = live_json(a, req);
@@ -161,6 +171,8 @@ static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **re
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
 
         counts = counts_json(rd.conn);
+        if (!sees_stages(rd.conn, pl_http_context(req)))
+            (void)json_object_del(live, "sandbox");
     }
     *ret =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",

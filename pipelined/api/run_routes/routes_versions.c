@@ -53,9 +53,10 @@ static int list_versions(struct pl_api *a, struct pl_http_request *req, json_t *
     struct pl_api_page page;
     int64_t before = 0, last = 0;
     char next[32];
+    bool more;
     int r = pl_api_page_read(req, &page, err);
 
-    page.limit = PL_MIN(page.limit, (size_t)VERSIONS_PAGE_MAX);
+    page.limit = r < 0 ? 0 : PL_MIN(page.limit, (size_t)VERSIONS_PAGE_MAX);
     r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows, VERSION " AND v.version < ?3 ORDER BY v.version DESC LIMIT ?4", "ssii", project,
@@ -69,7 +70,8 @@ static int list_versions(struct pl_api *a, struct pl_http_request *req, json_t *
     if (r < 0)
         return r;
     snprintf(next, sizeof next, "%lld", (long long)last);
-    *ret = pl_api_list("versions", TAKE_PTR(list), json_array_size(list) == page.limit && last > 1 ? next : NULL);
+    more = json_array_size(list) == page.limit && last > 1;
+    *ret = pl_api_list("versions", TAKE_PTR(list), more ? next : NULL);
     return *ret ? 0 : pl_err_nomem(err);
 }
 
@@ -199,6 +201,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}/versions",
      .json = list_versions,
+     .costly = true,
      .verb = PL_VERB_READ_PIPELINES,
      .summary = "Lists the versions of a pipeline, newest first: when, by whom and from which git commit they were set, the run "
                 "that they started, and how many stages were new, changed or removed. A page has at most 100.",

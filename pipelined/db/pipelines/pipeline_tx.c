@@ -95,17 +95,21 @@ static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct 
     return r < 0 || a.changed || !(a.set_window || a.durable || a.keep) ? r : pl_tx_repo_update(tx, &a, err);
 }
 
-/* Refuses a stage over a repo that a deleted pipeline left and users have pushed to since: its output would replace what they
- * pushed. */
+/* Refuses a stage over a repo that a deleted pipeline left and users have pushed to since, on whichever branch: its output
+ * would replace what they pushed, or it would go with the pipeline. */
 static int check_taken_over(struct pl_tx *tx, const struct pl_stage *stage, const struct pl_repo_row *repo, struct pl_err *err)
 {
-    struct pl_commit_row head;
-    int r = pl_db_branch_head(pl_tx_conn(tx), repo->id, stage->output.branch, &head, err);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT b.name, c.run FROM branch b JOIN commit_ c ON c.id = b.head WHERE b.repo = ? AND c.stage = ''"
+                         " LIMIT 1",
+                         "i", repo->id);
 
-    if (r <= 0 || *head.stage)
-        return PL_MIN(r, 0);
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    if (r <= 0)
+        return r;
     r = pl_err_set(err, PL_EINUSE, "stage \"%s\" would write branch \"%s\" of repo \"%s\", to which commit %.8s was pushed",
-                   stage->name, stage->output.branch, stage->name, head.run);
+                   stage->name, pl_col_text(&rows, 0), stage->name, pl_col_text(&rows, 1));
     return pl_err_hint(err, r, "Rename the stage, or delete the repo: pipelinectl delete repo %s", stage->name);
 }
 

@@ -609,6 +609,7 @@ static int append(struct pl_stage_logs *l, const char *project, struct open_log 
     }
     if (r < 0 || f->len == 0 || f->offset >= PL_STAGE_LOG_DATUM_BYTES + 4096)
         return r;
+    f->at_us = pl_clock_wall_us(); /* with the log held: times do not run backwards in it */
     return add_frame(l, project, o, f, &p, err);
 }
 
@@ -618,7 +619,6 @@ int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t j
     struct pl_log_frame f = {.datum = source->datum,
                              .attempt = source->attempt,
                              .fence = source->fence,
-                             .at_us = pl_clock_wall_us(),
                              .offset = offset,
                              .bytes = bytes,
                              .len = (uint32_t)n};

@@ -336,8 +336,8 @@ json_t *pl_delete_loss_json(const struct pl_delete_loss *loss)
                      (json_int_t)loss->files, "bytes", (json_int_t)loss->bytes);
 }
 
-/* A dry run does everything and is then undone. */
-static int end_delete(bool dry_run, struct pl_err *err)
+/* A dry run ends here, before anything is changed: to delete and undo a large repo would hold up all other writes. */
+static int end_dry_run(bool dry_run, struct pl_err *err)
 {
     return dry_run ? pl_err_set(err, PL_ECANCELED, "dry run") : 0;
 }
@@ -366,11 +366,12 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     a->changed = true;
     a->id = row.id;
     r = repo_loss(tx, row.id, &a->loss, err);
+    r = r < 0 ? r : end_dry_run(a->dry_run, err);
     r = r < 0 ? r : pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
     r = r < 0 ? r
               : pl_tx_event(tx, "repo", json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"),
                             err);
-    return r < 0 ? r : end_delete(a->dry_run, err);
+    return r;
 }
 
 /* Starts the stages that read the branch. `how`: what became of it, in words. */
@@ -524,8 +525,9 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
     r = r < 0 || !a->empty ? r : check_empty(tx, repo.id, a->name, err);
     r = r < 0 ? r : branch_loss(tx, repo.id, id, &a->loss, err);
+    r = r < 0 ? r : end_dry_run(a->dry_run, err);
     r = r < 0 ? r
               : pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
                            json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
-    return r < 0 ? r : end_delete(a->dry_run, err);
+    return r;
 }

@@ -71,7 +71,7 @@ struct pl_branch_args {
     const char *from; /* create, move: a ref of the same repo; create: "" = start without a commit */
     bool force;       /* create: move the branch if it exists; delete: even if a current stage reads it */
     bool empty;       /* delete: only if its head has no file */
-    bool dry_run;     /* delete: do all, then return PL_ECANCELED, which undoes it */
+    bool dry_run;     /* delete: only count what would go, then return PL_ECANCELED */
     /* out, for a delete: `commits` that the repo's rule no longer keeps without the branch, at most
      * PL_BRANCH_LOSS_MAX, and the files of the head if it is one of them. Those that something was made from, or that a job
      * reads, stay nevertheless. */

@@ -31,7 +31,8 @@
     X(RUN, 11, "run", "as? at cause id message of? stages?",                                                                     \
       "A run begins; runs have the order of their records. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; "            \
       "`stages`: [project, stage] pairs that run although no input changed; with `force` as a third word all their datums "      \
-      "run again. `of`: the run whose jobs it repeats; `as`: the branch that gets the outputs instead of the stages' own.")      \
+      "run again, with {`failed`: [id], `recovered`: [id]} all that have no result but these at most 1,000.  `of`: the run "     \
+      "whose jobs it repeats; `as`: the branch that gets the outputs instead of the stages' own.")                               \
     X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
     X(PIPELINE, 13, "pipeline", "at effective_spec filename name origin? project run stages user_spec version",                  \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
