@@ -104,12 +104,13 @@ static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, struct p
     return set_as_told(told, folders, err);
 }
 
-int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, bool asks, struct pl_err *err)
+int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, struct pl_err *err)
 {
     const bool own = getenv(FOLDERS_ENV) && *getenv(FOLDERS_ENV);
     int r = config && !own ? read_config(config, err) : 0;
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(personal); i++)
         r = unsetenv(personal[i]) < 0 ? pl_err_errno(err, errno, "%s", personal[i]) : 0;
-    return r < 0 || !(asks || is_here(c)) ? r : ask_daemon(c, mode, !own && !config, err);
+    /* another machine does not say where programs are on this one */
+    return r < 0 || !is_here(c) ? r : ask_daemon(c, mode, !own && !config, err);
 }

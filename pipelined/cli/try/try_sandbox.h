@@ -7,9 +7,8 @@
 /* Finds how the daemon's sandboxes look, and sets the environment of this program accordingly; pipelined-worker
  * inherits it. The folders come from the first of these that there is: PIPELINED_SANDBOX_RO; `sandbox_read_only`
  * in the file `config`, a daemon's configuration (NULL = none); the daemon.
- * The daemon is asked if its address is a loopback address or `asks` is set, and its answer counts if it runs
- * on this machine and starts workers here. No daemon, or none that answers, is no error. `mode` is the kind of
+ * The daemon is asked if its address is a loopback address, and its answer counts if it starts workers here. No daemon, or none that answers, is no error. `mode` is the kind of
  * sandbox of this try; a different one of the daemon is told on standard error.
  * PL_ENOTFOUND, PL_EFORMAT, PL_EINVAL: the file. */
 PL_MUST_CHECK
-int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, bool asks, struct pl_err *err);
+int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, struct pl_err *err);

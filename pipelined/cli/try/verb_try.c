@@ -246,8 +246,7 @@ static int fill_request(struct trial *t, struct pl_err *err)
 
     r = r < 0 ? r : find_sandbox(t, err);
     r = r < 0 ? r : find_secrets(t, err);
-    r = r < 0 ? r
-              : pl_cli_try_sandbox(t->c, pl_cli_value(t->c, "config"), t->request.sandbox, t->inputs.asks_daemon || t->told, err);
+    r = r < 0 ? r : pl_cli_try_sandbox(t->c, pl_cli_value(t->c, "config"), t->request.sandbox, err);
     if (r == 0 && (t->inputs.asks_daemon || t->told))
         r = pl_cli_server_address(t->c, &t->url, &t->token, err);
     q->c = t->c;

@@ -1,5 +1,5 @@
 // All repos: which take pushes, which are written by stages, and which are older than what they were made from.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api/client";
 import type { Repo } from "../api/schema";
 import { name } from "../core/foreign";
@@ -11,8 +11,8 @@ import { may } from "../core/session";
 import { Act } from "../parts/act";
 import { Confirm } from "../parts/dialog";
 import { Icon } from "../parts/icons";
-import { Content, Head } from "../parts/page";
-import { Rows } from "../parts/rows";
+import { Content, ErrorNote, Head } from "../parts/page";
+import { type Page, Rows, usePages } from "../parts/rows";
 import { UploadButton } from "../parts/upload";
 import { Age, Command, To } from "../parts/words";
 
@@ -22,34 +22,18 @@ const FILLED = 60; // rows that a filter should leave before the next page waits
 
 interface Listed {
   repos: Repo[];
-  more: boolean;
-}
-
-// The first pages of the repos, as many as were asked for.
-async function load(project: string, pages: number, signal: AbortSignal): Promise<Listed> {
-  const repos: Repo[] = [];
-  let after: string | undefined;
-  for (let i = 0; i < pages; i++) {
-    const page = await get("/api/v1/repos", { query: { limit: PAGE, ...(project ? { project } : {}), ...(after ? { after } : {}) }, signal });
-    repos.push(...page.repos);
-    after = page.next ?? undefined;
-    if (!after) break;
-  }
-  return { repos, more: Boolean(after) };
+  more: (() => void) | undefined;
+  error: Error | undefined; // why there is no further page
 }
 
 // The repos of a project, or of all, a page more whenever `more` is called.
-function useRepos(project: string): { loaded: Loaded<Listed>; more: (() => void) | undefined } {
-  const pages = useRef({ project, wanted: 1 });
-  if (pages.current.project !== project) pages.current = { project, wanted: 1 };
-  const loaded = useLoad(`data ${project}`, (signal) => load(project, pages.current.wanted, signal), (event) => ["repo", "commit", "pipeline", "job"].includes(event.type), SOONEST_MS);
-  const have = loaded.data?.repos.length ?? 0;
-  const more = () => {
-    if (have < pages.current.wanted * PAGE) return; // the page before is on its way
-    pages.current.wanted++;
-    loaded.reload();
-  };
-  return { loaded, more: loaded.data?.more ? more : undefined };
+function useRepos(project: string): { first: Loaded<Page<Repo>>; listed: Listed } {
+  const key = `data ${project}`;
+  const ask = (after: string | undefined, signal?: AbortSignal): Promise<Page<Repo>> => get("/api/v1/repos", { query: { limit: PAGE, ...(project ? { project } : {}), ...(after ? { after } : {}) }, signal })
+    .then((page) => ({ items: page.repos, next: page.next ?? undefined }));
+  const first = useLoad(key, (signal) => ask(undefined, signal), (event) => ["repo", "commit", "pipeline", "job"].includes(event.type), SOONEST_MS);
+  const pages = usePages(key, first.data, (after) => ask(after));
+  return { first, listed: { repos: pages.items, more: pages.more, error: pages.error } };
 }
 
 function Newest({ repo }: { repo: Repo }) {
@@ -103,12 +87,12 @@ function Table({ rows, more }: { rows: Repo[]; more: (() => void) | undefined })
   );
 }
 
-function Shown({ listed, more, query, projects }: { listed: Listed; more: (() => void) | undefined; query: URLSearchParams; projects: string[] }) {
+function Shown({ listed, query, projects }: { listed: Listed; query: URLSearchParams; projects: string[] }) {
   const [making, make] = useState(false);
   const project = query.get("project") ?? "";
   const kind = query.get("kind") ?? "";
   const onlyStale = query.get("stale") === "1";
-  const { repos } = listed;
+  const { repos, more } = listed;
   const inputs = repos.filter((repo) => repo.kind === "input");
   const rows = repos.filter((repo) => (!kind || (kind === "input") === (repo.kind === "input")) && (!onlyStale || repo.stale));
   // a filter may leave nothing of a page: no scrolling would ask for the next one
@@ -118,8 +102,8 @@ function Shown({ listed, more, query, projects }: { listed: Listed; more: (() =>
   const bytes = repos.reduce((sum, repo) => sum + repo.bytes, 0);
   return (
     <>
-      <Head title={headline(repos, listed.more)}
-        lead={[listed.more ? null : `${counted(repos.length, "repo")} in ${project ? name(project) : counted(new Set(repos.map((repo) => repo.project)).size, "project")}`, `${size(bytes)} in the newest commits${listed.more ? " of these" : ""}`]}
+      <Head title={headline(repos, Boolean(more))}
+        lead={[more ? null : `${counted(repos.length, "repo")} in ${project ? name(project) : counted(new Set(repos.map((repo) => repo.project)).size, "project")}`, `${size(bytes)} in the newest commits${more ? " of these" : ""}`]}
         acts={may("writer", project || (projects[0] ?? "default")) && <>
           {inputs[0] && <UploadButton repos={inputs} />}
           <Act onClick={() => make(true)}>New repo…</Act></>} />
@@ -133,12 +117,13 @@ function Shown({ listed, more, query, projects }: { listed: Listed; more: (() =>
         <button type="button" class={`chip ${onlyStale ? "on" : ""}`} aria-pressed={onlyStale} onClick={() => setQuery({ stale: onlyStale ? undefined : "1" })}><Icon of="stale" />older than its input</button>
       </div>
       <div class="panel"><Table rows={rows} more={more} /></div>
+      {listed.error && <ErrorNote error={listed.error} retry={more ?? (() => undefined)} />}
     </>
   );
 }
 
 export function Data({ query }: { query: URLSearchParams }) {
-  const { loaded, more } = useRepos(query.get("project") ?? "");
+  const { first, listed } = useRepos(query.get("project") ?? "");
   const projects = useLoad("projects", async (signal) => (await get("/api/v1/projects", { signal })).projects.map((one) => one.name), (event) => event.type === "project");
-  return <Content of={loaded} rows={10}>{(listed) => <Shown listed={listed} more={more} query={query} projects={projects.data ?? []} />}</Content>;
+  return <Content of={first} rows={10}>{() => <Shown listed={listed} query={query} projects={projects.data ?? []} />}</Content>;
 }
