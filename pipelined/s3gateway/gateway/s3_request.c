@@ -109,7 +109,8 @@ void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err)
     }
     /* Another server's codes and names would read as if the client's key or bucket were wrong. */
     pl_log_warn("s3", "request %llu failed at the store: %s", (unsigned long long)pl_http_request_id(q->http), err->msg);
-    pl_err_set(&told, code, "The daemon's store failed. Its log says more, at request %llu.",
+    pl_err_set(&told, code, "%s Its log says more, at request %llu.",
+               err->code == PL_ECORRUPT ? "Data in the daemon's store is damaged." : "The daemon's store failed.",
                (unsigned long long)pl_http_request_id(q->http));
     pl_http_reply_error(q->http, &told);
 }
