@@ -65,13 +65,19 @@ class World:
         return [commit["id"] for commit in self.daemon.http("GET", f"/api/v1/repos/default/{repo}/commits")["commits"]]
 
 
-@pytest.fixture(scope="session")
-def world(tmp_path_factory):
+def worlds(tmp_path_factory):
+    """A daemon with the story of seed.py, until the generator is closed."""
     root = tmp_path_factory.mktemp("web")
     daemon = kit.Daemon(root, "--sandbox", "none").start(env={"PATH": "/usr/bin:/bin"})
     (root / "files").mkdir()
     yield World(daemon, root / "files")
     assert daemon.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """Shared by all tests: what one adds must not push the story of seed.py from the start page."""
+    yield from worlds(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import urllib.parse
 
 import pytest
 from browser import SIZES
-from conftest import kit
+from conftest import kit, worlds
 
 MANY = 450  # datums of the stage that fails in one way only: more than two pages of 200
 
@@ -20,6 +20,12 @@ def wait_headline(page, start):
 
 def datums(page):
     return page.js("[...document.querySelectorAll('section[aria-labelledby=h-datums] tbody a')].map((a) => a.textContent)")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Of its own: retries change what others see of the story."""
+    yield from worlds(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

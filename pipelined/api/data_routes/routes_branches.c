@@ -135,7 +135,7 @@ static const struct pl_api_route routes[] = {
      .summary =
          "Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that "
          "the repo's rule no longer keeps without it. With `dry_run` it only says how many.",
-     .query = "force:boolean dry_run:boolean", .reply = "Deleted"},
+     .query = "force:boolean dry_run:boolean", .reply = "DeleteLoss"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Branch", "name:string created_us:integer commit:string files:integer bytes:integer moved_us:integer?"},

@@ -456,11 +456,11 @@ static const struct pl_api_route routes[] = {
     {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
      .summary = "Deletes a repo with its branches and commits, and says what went; refused while a stage reads it (unless "
                 "force) or writes it. With `dry_run` it only says what would go.",
-     .query = "force:boolean dry_run:boolean", .reply = "Deleted"},
+     .query = "force:boolean dry_run:boolean", .reply = "DeleteLoss"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Nothing", ""},
-    {"Deleted", "repos:integer commits:integer files:integer bytes:integer"},
+    {"DeleteLoss", "repos:integer commits:integer files:integer bytes:integer"},
     {"Project", "name:string created_us:integer network:boolean"},
     {"ProjectChange", "network:boolean"},
     {"ProjectName", "name:string"},

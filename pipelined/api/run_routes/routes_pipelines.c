@@ -438,7 +438,7 @@ static const struct pl_api_schema schemas[] = {
     {"PipelineRun", "stage:string? force:boolean?"},
     {"PipelineRunReply", "run:string stages:string[]"},
     {"PipelineState", "project:string pipeline:string state:string changed:boolean run:string"},
-    {"PipelineDeleted", "project:string deleted:string took:Deleted"},
+    {"PipelineDeleted", "project:string deleted:string took:DeleteLoss"},
 };
 
 PL_API_TABLE(pipelines, routes, schemas);

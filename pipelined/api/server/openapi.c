@@ -4,6 +4,7 @@
 
 #include "pipelined/text/json_text.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -267,6 +268,7 @@ static int add_schemas(const struct pl_api *a, json_t *schemas, struct pl_err *e
 
             if (r < 0)
                 return r;
+            assert(!json_object_get(schemas, tables[t]->schemas[i].name)); /* one name, one schema */
             json_object_set_new(schemas, tables[t]->schemas[i].name, schema);
         }
     }
