@@ -3417,7 +3417,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Deleted"];
+                        "application/json": components["schemas"]["DeleteLoss"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -3625,7 +3625,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Deleted"];
+                        "application/json": components["schemas"]["DeleteLoss"];
                     };
                 };
                 /** @description Refused or failed. */
@@ -7550,6 +7550,12 @@ export interface components {
         Deleted: {
             deleted: string;
         };
+        DeleteLoss: {
+            bytes: number;
+            commits: number;
+            files: number;
+            repos: number;
+        };
         DiffCounts: {
             added: number;
             bytes_after: number;
@@ -8342,7 +8348,7 @@ export interface components {
         PipelineDeleted: {
             deleted: string;
             project: string;
-            took: components["schemas"]["Deleted"];
+            took: components["schemas"]["DeleteLoss"];
         };
         PipelineDiff: {
             change: string;
@@ -9101,6 +9107,7 @@ export type Datums = components['schemas']['Datums'];
 export type Defaults = components['schemas']['Defaults'];
 export type DefaultsSet = components['schemas']['DefaultsSet'];
 export type Deleted = components['schemas']['Deleted'];
+export type DeleteLoss = components['schemas']['DeleteLoss'];
 export type DiffCounts = components['schemas']['DiffCounts'];
 export type DiffFolder = components['schemas']['DiffFolder'];
 export type DiffTotals = components['schemas']['DiffTotals'];
