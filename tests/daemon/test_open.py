@@ -62,7 +62,7 @@ def raw_get(d, target):
 @pytest.mark.parametrize("args, code, words", [
     (["nothing-here"], NOT_FOUND, 'there is no run, pipeline, stage or repo "nothing-here"'), (["0123456789ab"], NOT_FOUND, "there is no run"),
     (["job"], USAGE, "which job? open job STAGE[@RUN]"), (["zebra", "x"], USAGE, '"zebra" is no kind of place: use run, job, log'),
-    (["job", "nothing"], NOT_FOUND, 'stage "nothing" of project "vision" has no job'), (["run", "xyz"], USAGE, '"xyz" is not a run')])
+    (["job", "nothing"], NOT_FOUND, 'there is no stage "nothing" in project vision'), (["run", "xyz"], USAGE, '"xyz" is not a run')])
 def test_what_is_no_place_is_said(world, args, code, words):
     got = world[0].d.ctl("--project", "vision", "open", *args, ok=False)
     assert got.code == code and words in got.err
