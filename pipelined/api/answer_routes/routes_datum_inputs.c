@@ -35,8 +35,7 @@ static int find_datum(struct pl_conn *c, const struct pl_http_request *req, int6
     const char *text = pl_http_param(req, "datum");
     int r = pl_sql_query(c, err, &rows,
                          "SELECT datum, coalesce(json_extract(detail, '$.paths'), '') FROM attempt WHERE job = ?1"
-                         " AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2) OR json_extract(detail, '$.paths') = ?2)"
-                         " ORDER BY datum LIMIT 1",
+                         " AND " PL_ATTEMPT_NAMED " ORDER BY datum LIMIT 1",
                          "is", job, text);
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);

@@ -82,6 +82,11 @@ int pl_job_input_files(const json_t *leaf, struct pl_glob_set **ret, struct pl_e
  * hash, the id does not belong to any datum. */
 void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struct pl_hash *ret);
 
+/* ---- datums ---- */
+
+/* An SQL condition over a row of table attempt: it is of the datum that ?2 names, by its id, a prefix of it, or its paths. */
+#define PL_ATTEMPT_NAMED "(substr(lower(hex(datum)), 1, length(?2)) = lower(?2) OR json_extract(detail, '$.paths') = ?2)"
+
 /* ---- versions of a pipeline ---- */
 
 #define PL_VERSION_MAX INT64_MAX

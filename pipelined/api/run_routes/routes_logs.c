@@ -96,10 +96,8 @@ static int find_datum(struct pl_conn *c, struct following *f, const char *text, 
 
     if (r == 0)
         return 0;
-    r = pl_sql_query(c, err, &rows,
-                     "SELECT datum FROM attempt WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
-                     " OR json_extract(detail, '$.paths') = ?2) LIMIT 1",
-                     "is", f->job, text);
+    r = pl_sql_query(c, err, &rows, "SELECT datum FROM attempt WHERE job = ?1 AND " PL_ATTEMPT_NAMED " LIMIT 1", "is", f->job,
+                     text);
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r > 0)
         f->datum = pl_col_hash(&rows, 0);

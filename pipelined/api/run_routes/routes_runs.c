@@ -492,8 +492,7 @@ static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t *
 
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
-                             ATTEMPT_COLUMNS " WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
-                                             " OR json_extract(detail, '$.paths') = ?2) ORDER BY datum, attempt, fence LIMIT 100",
+                             ATTEMPT_COLUMNS " WHERE job = ?1 AND " PL_ATTEMPT_NAMED " ORDER BY datum, attempt, fence LIMIT 100",
                              "is", id, text);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
         json_array_append_new(list, attempt_json(&rows, true));

@@ -85,8 +85,8 @@ static int inspect_project(struct pl_cli *c, struct pl_err *err)
     return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist: pipelinectl list project shows all", c->args[0]);
 }
 
-/* Asks before a project goes that has secrets or notifications. How many secrets there are, not everybody may know who may
- * delete the project. */
+/* Asks before a project goes that has secrets or notifications. Who may delete the project need not be
+ * allowed to list its secrets. */
 static int ask_about_project(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *look = pl_http_path_make("/api/v1/projects/%s?dry_run=1", c->args[0]),

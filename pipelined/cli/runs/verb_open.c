@@ -261,8 +261,7 @@ static const struct pl_verb verbs[] = {
      options,
      open_page,
      "Opens the web page, at a run, job, repo, commit, file or pipeline, or at a word such as gpus; logged in by a link that "
-     "works "
-     "once.",
+     "works once.",
      {"open", "open photos@master:/lisbon/a.jpg", "open job train@9ab2f1c4 --print"}},
 };
 PL_CLI_TABLE(open, verbs);

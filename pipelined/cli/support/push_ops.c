@@ -108,11 +108,10 @@ int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p
     return r;
 }
 
+/* An empty value is as good as none. */
 static int add_argument(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
 {
-    int r = value && *value ? pl_buf_addf(url, err, "&%s=", name) : 0;
-
-    return r < 0 || !value || !*value ? r : pl_http_escape(url, value, false, err);
+    return pl_cli_add_query(url, name, value && *value ? value : NULL, err);
 }
 
 int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err)

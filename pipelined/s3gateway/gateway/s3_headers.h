@@ -35,7 +35,7 @@ int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *
 /* Checks the headers that set an ACL. PL_S3_INVALID_ARGUMENT, PL_S3_ACL_NOT_SUPPORTED, PL_S3_BUCKET_ACL. */
 PL_MUST_CHECK
 int pl_s3_check_acl(const struct pl_s3_request *q, struct pl_err *err);
-/* Refuses headers that ask for features that the gateway lacks (ACLs, tags, encryption, locks). Errors of
+/* Refuses headers that ask for features that the gateway lacks (tags, encryption, locks). Errors of
  * pl_s3_check_acl; PL_S3_NOT_IMPLEMENTED names the header; PL_S3_INVALID_STORAGE_CLASS. */
 PL_MUST_CHECK
 int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err);

@@ -147,3 +147,10 @@ export function relatives(edges: { from: number; to: number }[], id: number): Se
   walk("from", "to");
   return found;
 }
+
+const FEW = 150; // nodes that are drawn wherever they are
+
+// So few nodes that all of them are drawn in full, also those out of view.
+export function areFew(drawings: Drawing[]): boolean {
+  return drawings.reduce((sum, drawing) => sum + drawing.nodes.length, 0) <= FEW;
+}

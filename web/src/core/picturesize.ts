@@ -1,4 +1,4 @@
-// How many pixels a picture has, by its header: it is asked before the browser decodes the picture, which takes four bytes a pixel however
+// How many pixels a picture has, by its header: the page reads it before the browser decodes the picture, which takes four bytes a pixel however
 // small the file is.
 
 export const PIXELS_MAX = 40e6;

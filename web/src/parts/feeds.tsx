@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { listen } from "../api/events";
 import type { GraphPipeline } from "../api/schema";
-import { type Drawing, type Node, type Picture, type Question, loadPicture } from "../core/drawing";
+import { areFew, type Drawing, type Node, type Picture, type Question, loadPicture } from "../core/drawing";
 import { type Hit, type Wishes, hitsOf, opened, queryOf, shut, taken, wishesOf } from "../core/folding";
 import { name } from "../core/foreign";
 import { counted, number } from "../core/format";
@@ -18,7 +18,6 @@ import { Content, Part } from "./page";
 
 const BAND_NAMES = 6;
 const BANDS = 500; // the daemon gives so many at once
-const FEW = 150; // nodes that are drawn wherever they are
 const CONCERNS = ["run", "job", "pipeline", "repo", "commit"];
 
 // The picture, whose states also hear events.
@@ -131,7 +130,7 @@ function Drawings({ picture, question, query, wishes, titles, zoom, asList, sear
   const clicked = useFocusAfter(picture.drawings);
   const band = question.band ?? 0;
   const fold = useCallback((pipeline: string) => setQuery(queryOf(shut(wishes, pipeline, picture.drawings))), [wishes, picture.drawings]);
-  const few = picture.drawings.reduce((sum, drawing) => sum + drawing.nodes.length, 0) <= FEW;
+  const few = areFew(picture.drawings);
   return (
     <div onClickCapture={clicked}>
       {picture.drawings.map((drawing, i) => (

@@ -1,7 +1,7 @@
 // The stages of a run as a graph: what each did in this run, whatever has become of it since.
 import { useLayoutEffect, useMemo } from "preact/hooks";
 import type { Job } from "../api/schema";
-import { type Drawing, loadDrawings } from "../core/drawing";
+import { areFew, type Drawing, loadDrawings } from "../core/drawing";
 import { stageOfJob } from "../core/folding";
 import { name } from "../core/foreign";
 import { counted } from "../core/format";
@@ -13,7 +13,6 @@ import { Graph, StageList } from "./graph";
 import { Content } from "./page";
 
 const PIPELINES = 20; // of a run, that are drawn
-const FEW = 150; // nodes that are drawn wherever they are
 
 // What the run has a part in: the others are drawn faintly.
 const partOf = (drawing: Drawing, keys: Set<string>) => new Set(drawing.nodes.filter((node) => (node.key ? keys.has(node.key) : node.members?.some((key) => keys.has(key)))).map((node) => node.at));
@@ -33,7 +32,7 @@ export function RunGraph({ jobs }: { jobs: Job[] }) {
   const searches = useMemo(() => (loaded.data ?? []).map((drawing) => ({ hits: partOf(drawing, keys), current: null })), [loaded.data, keys]);
   return (
     <Content of={loaded} rows={4}>{(drawings) => {
-      const few = drawings.reduce((sum, drawing) => sum + drawing.nodes.length, 0) <= FEW;
+      const few = areFew(drawings);
       return (
         <div class="panel graph">
           {drawings.length === 0 && <p class="empty">The pipelines of this run are gone.</p>}
