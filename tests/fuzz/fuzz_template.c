@@ -93,8 +93,12 @@ static void check_template(char *const line[LINES])
 static void expand_plainly(const char *text, const struct pl_param *params, struct pl_buf *out)
 {
     while (*text) {
-        bool done = false;
+        bool done = strncmp(text, "$${", 3) == 0;
 
+        if (done) {
+            add(out, text + 1, 2);
+            text += 3;
+        }
         for (size_t i = 0; i < 2 && !done; i++) {
             char variable[64];
             size_t n = (size_t)snprintf(variable, sizeof variable, "${params.%s}", params[i].name);
