@@ -508,6 +508,14 @@ static bool failed(const json_t *end)
     return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
 }
 
+/* True if the agent has failed by itself. If the node kills all of a pod, its agent may be seen ended first, in
+ * a status that does not say yet why: wait for main's end, with which the pod's own reason comes. */
+static bool agent_failed(const json_t *agent)
+{
+    return failed(agent) &&
+           !(json_integer_value(json_object_get(agent, "exitCode")) == 137 && pl_streq(pl_json_str(agent, "reason"), "Error"));
+}
+
 /* True if the runner in container main ended only because the agent had failed: then the reason why the
  * agent terminated explains why the pod ended. */
 static bool left_by_agent(const json_t *main, const json_t *agent)
@@ -573,7 +581,7 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
         ret->exit_code = (int)json_integer_value(json_object_get(main, "exitCode"));
     init = failed_init(&l, &name);
     if (pl_streq(phase, "Failed") || pl_streq(phase, "Succeeded") || (main != NULL && agent != NULL) || init != NULL ||
-        failed(agent))
+        agent_failed(agent))
         ended(&l);
     else if (main != NULL || agent != NULL || state_of(&l, "containerStatuses", "main", "running") != NULL)
         ret->verdict = PL_POD_RUNS;

@@ -476,6 +476,14 @@ static const struct {
      PL_POD_ELSEWHERE,
      "agent ended with exit code 1: attach: this is not a worker's token",
      -1},
+    /* killed with all of its pod, perhaps: the node says why once main has ended, too */
+    {"{" NODE ", \"status\": {\"phase\": \"Running\", \"containerStatuses\": [" CONTAINER(
+         "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("137", "Error", "")) "]}}",
+     NULL,
+     {0},
+     PL_POD_RUNS,
+     "",
+     -1},
     {"{" NODE ", \"status\": {\"phase\": \"Running\", \"containerStatuses\": [" CONTAINER(
          "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("0", "Completed", "")) "]}}",
      NULL,
