@@ -50,6 +50,8 @@ for d in pl.datums():
         if not left_alone(d.id):
             threads.append((over, threading.Thread(target=swap_on, args=(folder, over), daemon=True)))
             threads[-1][1].start()
+        elif top.endswith("/kept"):
+            os.system(%r)
     print("swaps:", swaps, flush=True)
 '''
 
@@ -59,6 +61,6 @@ def left_alone(datum):
     return int(datum, 16) % 4 == 0
 
 
-def script(folder, *files):
-    """The command, whose links lead to a folder and two files."""
-    return SCRIPT % ((folder, *files), inspect.getsource(left_alone))
+def script(folder, *files, wait="true"):
+    """The command, whose links lead to a folder and two files. Datums that it leaves alone run a shell command, `wait`, before they end."""
+    return SCRIPT % ((folder, *files), inspect.getsource(left_alone), wait)

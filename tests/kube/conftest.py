@@ -6,11 +6,13 @@ import sys
 import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parent.parent / "daemon")]
+import by_path  # noqa: E402
 import containers  # noqa: E402  the folder must be on the path first
 import control_plane  # noqa: E402
 import kubelet as library  # noqa: E402
 import pods  # noqa: E402
 
+kit = by_path.load("daemon_kit", "daemon/conftest.py")
 NUMBERS = itertools.count(1)
 
 
@@ -45,6 +47,13 @@ def cluster(plane, tmp_path, request):
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture
+def gate():
+    one = kit.Gate()
+    yield one
+    one.close()
 
 
 @pytest.fixture

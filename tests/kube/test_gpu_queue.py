@@ -1,15 +1,7 @@
 """What waits for the GPUs of a cluster, who holds them, and what they did: the daemon on a real control plane, nodes that are played."""
 import nodes
-import pytest
 from test_demo import kit, world  # noqa: F401  a fixture
 from test_pod_faults import begin
-
-
-@pytest.fixture
-def gate():
-    one = kit.Gate()
-    yield one
-    one.close()
 
 
 def test_a_pod_that_waits_for_gpus_is_told_with_who_holds_them(world, gate):  # noqa: F811

@@ -10,13 +10,6 @@ TOLERANT = {"tolerations": [{"operator": "Exists"}]}
 
 
 @pytest.fixture
-def gate():
-    one = kit.Gate()
-    yield one
-    one.close()
-
-
-@pytest.fixture
 def front(plane):
     one = exporter.Front(plane)
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": EXPORTER[0]}})

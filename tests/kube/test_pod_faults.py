@@ -11,13 +11,6 @@ ONCE = {"datum": {"tries": 1}}  # what is counted as a try ends the job
 ROUNDS = 5  # of a test that may have to try again: after the second loss in a row it waits for 10 s, then 20 s, 40 s, and then longer than a gate
 
 
-@pytest.fixture
-def gate():
-    one = kit.Gate()
-    yield one
-    one.close()
-
-
 def begin(one, stage, script, **more):
     """A stage of one datum; its run."""
     one.daemon.default.repo(f"in-{stage}").stages(kit.sh(stage, script, **{"input": {"repo": f"in-{stage}", "name": "in", "glob": "/"}, **more}),

@@ -8,7 +8,7 @@ import containers
 import nodes
 import pytest
 import swapping_command
-from fake_daemon import FakeDaemon, decode_ops, row
+from fake_daemon import FakeDaemon, decode_ops, eventually, row
 from kubelet import phase, state
 from test_kubelet import GOLDEN, over
 
@@ -84,12 +84,15 @@ def test_code_checkpoint_and_an_input_that_may_be_changed(world):
     assert one.exit_codes() == {"main": 0, "agent": 0}, one.said()
 
 
-def test_a_command_that_lives_on_and_swaps_its_output_for_links_gets_nothing_of_the_agents(world):
+def test_a_command_that_lives_on_and_swaps_its_output_for_links_gets_nothing_of_the_agents(world, gate):
     """Links to what only the agent has, its environment with the worker's token; the pod's output, checkpoints and what is removed."""
-    script = swapping_command.script("/proc/self", "/proc/self/environ", "/proc/self/cmdline")
+    script = swapping_command.script("/proc/self", "/proc/self/environ", "/proc/self/cmdline", wait=gate.wait)
     one = world("", "folders", run=["/usr/bin/python3", "-c", script], datum={"batch": True}, checkpoint={"every": "100ms"})
     ids = [hashlib.sha256(b"%d" % i).hexdigest() for i in range(24)]
     one.daemon.give("t", [row(i, ids[i]) for i in range(24)])
+    gate.arrived()
+    eventually(lambda: one.daemon.checkpoints)
+    gate.leave_open()
     rows = one.daemon.result()["rows"]
     good = [got for got in rows if got["state"] == "success"]
     assert len(rows) == 24, (rows, one.said())

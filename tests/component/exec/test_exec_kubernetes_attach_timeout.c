@@ -230,6 +230,11 @@ static void waits_for_image(struct fixture *f, uint64_t id)
     until(f, says_of_image);
 }
 
+static bool is_replaced(struct fixture *f)
+{
+    return f->heard.exited > 0 && has_pod(f);
+}
+
 /* A pod that takes the place of another one, which waits for its image and is told to end: what a stage does that looks for another node. */
 static void place_apart(struct fixture *f, uint64_t old, uint64_t new)
 {
@@ -237,7 +242,7 @@ static void place_apart(struct fixture *f, uint64_t old, uint64_t new)
     until(f, has_two_pods);
     waits_for_image(f, new);
     f->x->ops->stop(f->x, old, true);
-    until(f, has_pod);
+    until(f, is_replaced);
     assert_int_equal(f->heard.exited, 1);
     assert_int_equal(f->heard.last, old);
 }
