@@ -33,3 +33,23 @@ def test_the_steps_to_the_first_result_are_ticked_off(chromium, tmp_path):
     finally:
         go.write_text("")
         assert daemon.stop() == 0
+
+
+def test_new_data_is_what_was_pushed_to_last_of_many_repos(chromium, tmp_path):
+    daemon = kit.Daemon(tmp_path, "--sandbox", "none").start(env={"PATH": "/usr/bin:/bin"})
+    (tmp_path / "x").write_text("1")
+    try:
+        for i in range(20):
+            daemon.http("POST", "/api/v1/repos", {"name": f"r{i:02}"})
+        spec = {"pipeline": "first", "stages": [{"name": "copy", "input": {"repo": "r00"}, "run": ["true"]}]}
+        daemon.http("POST", "/api/v1/pipelines", {"spec": json.dumps(spec), "yes": True})
+        for repo in ("r19", "r07", "r13"):
+            words = ["put", "file", f"{repo}@master:/x", "-f", str(tmp_path / "x"), "-m", f"for {repo}"]
+            subprocess.run([f"{daemon.bin}/pipelinectl", "--data", daemon.dir, *words], capture_output=True, check=True)
+        page = chromium.open(daemon)
+        page.do("wait", at="table[aria-label='New data']")
+        rows = page.js("[...document.querySelectorAll(\"table[aria-label='New data'] tr\")].map((row) => row.innerText)")
+        assert [(row.split()[0], f"for {row.split()[0]}" in row) for row in rows] == [("r13", True), ("r07", True), ("r19", True)], rows
+        assert chromium.do("complaints") == []
+    finally:
+        assert daemon.stop() == 0

@@ -226,10 +226,10 @@ static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct
     return r;
 }
 
+#define REPO_KIND "iif(" PL_REPO_KEPT ", 'input', r.kind)"
 /* The columns of a repo's JSON; commit, files and bytes are those of the newest of its branches' heads. */
 #define REPO_SELECT                                                                                                              \
-    "SELECT r.project, r.name, iif(" PL_REPO_KEPT                                                                                \
-    ", 'input', r.kind), r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                                        \
+    "SELECT r.project, r.name, " REPO_KIND ", r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                   \
     " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \
     " coalesce(json_extract(r.options, '$.keep'), '{}'), iif(json_type(r.options, '$.git') IS NULL, 'null',"                     \
     " json_patch(json_extract(r.options, '$.git'), json_object('state', coalesce(t.state, 'new'), 'error',"                      \
@@ -288,7 +288,8 @@ static int read_place(const char *after, struct place *ret, struct pl_err *err)
     return 0;
 }
 
-/* Lists one page of the repos that the principal may read. */
+/* Lists one page of the repos that the principal may read, by name. With `pushed`, only the first page: input
+ * repos, the one with the newest commit first, those without commits last. */
 static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -296,10 +297,15 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     _cleanup_(json_decrefp) json_t *items = json_array(), *uses = NULL;
     const char *project = pl_http_query(req, "project");
     char last[2 * PL_NAME_MAX_BYTES + 2] = "";
+    bool pushed = pl_http_query_flag(req, "pushed");
     struct pl_api_page page;
     struct place place;
     int r = pl_api_page_read(req, &page, err);
 
+    if (r == 0 && pushed && page.after)
+        r = pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "a list with \"pushed\" has one page: leave \"after\" out, or raise \"limit\""),
+            "after");
     r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err);
     r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
@@ -307,16 +313,16 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
-                                         " AND readable(r.project, r.name)"
-                                         " ORDER BY r.project, r.name LIMIT ?4",
-                             "sssi", project, place.project, place.name, (int64_t)page.limit + 1);
+                                         " AND readable(r.project, r.name) AND (NOT ?5 OR " REPO_KIND " = 'input')"
+                                         " ORDER BY iif(?5, coalesce(c.id, 0), 0) DESC, r.project, r.name LIMIT ?4",
+                             "sssii", project, place.project, place.name, (int64_t)page.limit + 1, (int64_t)pushed);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s/%s", pl_col_text(&rows, 0), pl_col_text(&rows, 1));
         json_array_append_new(items, repo_json(&rows, uses));
     }
     if (r < 0)
         return r;
-    *ret = pl_api_list("repos", TAKE_PTR(items), r > 0 ? last : NULL);
+    *ret = pl_api_list("repos", TAKE_PTR(items), r > 0 && !pushed ? last : NULL);
     return 0;
 }
 
@@ -444,8 +450,9 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LIST,
      .summary =
          "Lists repos by project and name, each with the newest of its branches' heads (message: its first 200 characters), "
-         "the stage that writes it, the stages that read it, and whether it is older than what it was made from.",
-     .query = "project after limit:integer", .reply = "Repos"},
+         "the stage that writes it, the stages that read it, and whether it is older than what it was made from. With `pushed` "
+         "it lists the first `limit` of the input repos, the one with the newest commit first.",
+     .query = "project after limit:integer pushed:boolean", .reply = "Repos"},
     {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,
      .summary = "Creates an input repo, and the project \"default\" if needed.", .request = "NewRepo", .reply = "RepoItself"},
     {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Describes a repo.",

@@ -259,6 +259,28 @@ static void only_the_newest_commit_of_a_branch_can_be_deleted(void **state)
 
 /* ---- what is refused ---- */
 
+static void repos_that_take_pushes_are_listed_by_their_newest_commit(void **state)
+{
+    struct pl_repo_args out = {.project = "default", .name = "out", .output = true};
+    json_t *list;
+
+    (void)state;
+    make_repo("a");
+    make_repo("b");
+    make_repo("c");
+    put_text("c@master", "f", "1", NULL);
+    put_text("b@master", "f", "1", NULL);
+    put_text("c@other", "f", "2", NULL);
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_output_tx, &out, &err));
+    list = ask_json(200, "GET", REPOS "?pushed=true", NULL);
+    names_are(list, "repos", "name", "c b a");
+    json_decref(list);
+    list = ask_json(200, "GET", REPOS "?pushed=true&limit=1", NULL);
+    names_are(list, "repos", "name", "c");
+    assert_null(json_object_get(list, "next"));
+    json_decref(list);
+}
+
 static void what_cannot_be_is_refused_by_name(void **state)
 {
     static const struct {
@@ -282,6 +304,7 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"invalid", "limit", "GET", "/api/v1/repos?limit=10001", NULL},
         {"invalid", "limit", "GET", "/api/v1/repos?limit=ten", NULL},
         {"invalid", "after", "GET", "/api/v1/repos?after=x", NULL},
+        {"invalid", "one page", "GET", "/api/v1/repos?pushed=true&after=default/x", NULL},
         {"invalid_name", "x y", "POST", "/api/v1/projects", "{\"name\":\"x y\"}"},
         {"invalid_name", "9x_", "POST", REPO "/branches", "{\"name\":\"_9x_\"}"},
         {"not_found", "none", "POST", REPO "/branches", "{\"name\":\"b\",\"from\":\"none\"}"},
@@ -312,10 +335,15 @@ static void what_cannot_be_is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(projects_are_made_listed_and_deleted), TEST(a_project_goes_after_its_secrets_and_is_not_made_over_others),
-        TEST(a_repo_is_told_with_its_newest_head),  TEST(repos_are_listed_in_pages),
-        TEST(branches_are_made_where_a_ref_says),   TEST(a_commit_is_found_by_every_way_of_naming_it),
-        TEST(commits_are_listed_newest_first),      TEST(only_the_newest_commit_of_a_branch_can_be_deleted),
+        TEST(projects_are_made_listed_and_deleted),
+        TEST(a_project_goes_after_its_secrets_and_is_not_made_over_others),
+        TEST(a_repo_is_told_with_its_newest_head),
+        TEST(repos_are_listed_in_pages),
+        TEST(repos_that_take_pushes_are_listed_by_their_newest_commit),
+        TEST(branches_are_made_where_a_ref_says),
+        TEST(a_commit_is_found_by_every_way_of_naming_it),
+        TEST(commits_are_listed_newest_first),
+        TEST(only_the_newest_commit_of_a_branch_can_be_deleted),
         TEST(what_cannot_be_is_refused_by_name),
     };
 

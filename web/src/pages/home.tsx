@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { get } from "../api/client";
-import type { Commit, Gpus, Pipeline, Repo, Run, Status } from "../api/schema";
+import type { Gpus, Pipeline, Repo, Run, Status } from "../api/schema";
 import { name } from "../core/foreign";
 import { numbersOf } from "../core/gpus";
 import { counted, number, size, spelled } from "../core/format";
@@ -28,23 +28,24 @@ interface Facts {
   running: Run[];
   moreRunning: boolean;
   pipelines: Pipeline[];
-  repos: Repo[];
+  pushed: Repo[]; // the input repos that were pushed to last
   needs: Need[];
 }
 
 const RUNS = 200;
+const NEW_DATA = 5;
 const SOONEST_MS = 2000; // between two loads of all of it: each datum that ends is an event
 
 async function load(signal: AbortSignal): Promise<Facts> {
-  const [status, runs, running, pipelines, repos, listed] = await Promise.all([
+  const [status, runs, running, pipelines, pushed, listed] = await Promise.all([
     get("/api/v1/status", { signal }),
     get("/api/v1/runs", { query: { limit: RUNS }, signal }),
     get("/api/v1/runs", { query: { limit: RUNS, state: "running" }, signal }),
     get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
-    get("/api/v1/repos", { query: { limit: 10000 }, signal }),
+    get("/api/v1/repos", { query: { pushed: true, limit: NEW_DATA }, signal }),
     get("/api/v1/needs", { signal }),
   ]);
-  return { status, runs: runs.runs, moreRuns: Boolean(runs.next), running: running.runs, moreRunning: Boolean(running.next), pipelines: pipelines.pipelines, repos: repos.repos, needs: listed.needs.map(needOf) };
+  return { status, runs: runs.runs, moreRuns: Boolean(runs.next), running: running.runs, moreRunning: Boolean(running.next), pipelines: pipelines.pipelines, pushed: pushed.repos, needs: listed.needs.map(needOf) };
 }
 
 function headline(needs: Need[], running: number, more: boolean): string {
@@ -110,29 +111,21 @@ function RunTable({ runs, label }: { runs: Run[]; label: string }) {
 }
 
 // The newest commits of the repos that take pushes.
-function NewData({ repos }: { repos: Repo[] }) {
-  const inputs = repos.filter((repo) => repo.kind === "input" && repo.commit);
-  const key = inputs.map((repo) => repo.commit).join();
-  const commits = useLoad(`new ${key}`, async (signal) => {
-    const loaded = await Promise.all(inputs.slice(0, 12).map((repo) =>
-      get("/api/v1/repos/{project}/{repo}/commits/{ref}", { path: { project: repo.project, repo: repo.name, ref: repo.commit }, signal }).catch(() => null)));
-    return loaded.filter((one): one is Commit => one !== null).sort((a, b) => (b.created_us ?? 0) - (a.created_us ?? 0)).slice(0, 5);
-  });
-  if (inputs.length === 0) return null;
+function NewData({ pushed }: { pushed: Repo[] }) {
+  const repos = pushed.filter((repo) => repo.commit);
+  if (repos.length === 0) return null;
   return (
     <Part id="new" title="New data" right={<To place={{ page: "data" }}>all repos</To>}>
       <div class="panel">
-        <Content of={commits} rows={3}>{(list) => (
-          <table class="list" aria-label="New data"><tbody>
-            {list.map((commit) => (
-              <tr key={`${commit.project}/${commit.repo}`}>
-                <td><Icon of="repo" /> <To class="main" row place={{ page: "repo", project: commit.project, repo: commit.repo }}>{name(commit.repo)}</To>
-                  <small class="ind">{commit.author ? `${name(commit.author)}: ` : ""}{commit.message ? name(commit.message) : "without a message"}</small></td>
-                <td class="num">{counted(commit.files, "file")}<small>{commit.created_us ? <Age us={commit.created_us} /> : null}</small></td>
-              </tr>
-            ))}
-          </tbody></table>
-        )}</Content>
+        <table class="list" aria-label="New data"><tbody>
+          {repos.map((repo) => (
+            <tr key={`${repo.project}/${repo.name}`}>
+              <td><Icon of="repo" /> <To class="main" row place={{ page: "repo", project: repo.project, repo: repo.name }}>{name(repo.name)}</To>
+                <small class="ind">{repo.author ? `${name(repo.author)}: ` : ""}{repo.message ? name(repo.message) : "without a message"}</small></td>
+              <td class="num">{counted(repo.files, "file")}<small>{repo.commit_us ? <Age us={repo.commit_us} /> : null}</small></td>
+            </tr>
+          ))}
+        </tbody></table>
       </div>
     </Part>
   );
@@ -171,11 +164,11 @@ function Step({ done, title, children }: { done: boolean; title: string; childre
 
 // What leads to the first result, ticked off as it happens.
 function Steps({ data }: { data: Facts }) {
-  const input = data.repos.find((repo) => repo.kind === "input");
+  const input = data.pushed[0];
   return (
     <ol class="steps">
       <Step done={data.pipelines.length > 0} title="Write a pipeline, and create it"><p class="muted">A JSON file that names the stages, what they read and what they run.</p><Command text="pipelinectl create pipeline -f pipeline.json" /></Step>
-      <Step done={data.repos.some((repo) => repo.kind === "input" && repo.commit)} title="Push data"><p class="muted">Every push is a commit, and sets off what reads it.</p>
+      <Step done={Boolean(input?.commit)} title="Push data"><p class="muted">Every push is a commit, and sets off what reads it.</p>
         <Command text={`pipelinectl put file ${input ? `${input.project === "default" ? "" : `${input.project}/`}${input.name}` : "REPO"}@master:/ -r -f FOLDER`} /></Step>
       <Step done={data.runs.some((run) => isOver(run.state))} title="See what came of it"><p class="muted">It appears here while it runs.</p><Command text="pipelinectl status" /></Step>
     </ol>
@@ -215,7 +208,7 @@ export function Home({ query }: { query: URLSearchParams }) {
               {running.length > 0 && <Part id="run" title="Under way" right={<To place={{ page: "runs" }}>all runs</To>}><RunTable runs={running.slice(0, 6)} label="Under way" /></Part>}
               {ended.length > 0 && <Part id="ended" title="Ended last" {...(running.length ? {} : { right: <To place={{ page: "runs" }}>all runs</To> })}><RunTable runs={ended} label="Ended last" /></Part>}
             </div>
-            <aside aria-label="Results and new data"><LastResults project={project} /><NewData repos={facts_.repos} /></aside>
+            <aside aria-label="Results and new data"><LastResults project={project} /><NewData pushed={facts_.pushed} /></aside>
           </div>
           <Pipelines data={facts_} query={query} project={project} />
         </>
