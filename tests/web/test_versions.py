@@ -165,3 +165,19 @@ def test_the_pages_are_accessible_and_fit(chromium, tally, size, theme):
             wrong[name] = found
         chromium.picture(f"version-{name}-{size}-{theme}")
     assert wrong == {}, json.dumps(wrong, indent=1)
+
+
+def test_a_start_that_is_refused_says_why_and_may_be_tried_again(seen, tally):
+    tally.daemon.http("POST", "/api/v1/pipelines/default/tally/stop")
+    seen.go("/pipelines/default/tally")
+    seen.do("wait", at="button >> text=Start")
+    seen.js("""(() => {
+      const real = window.fetch;
+      window.fetch = (url, init) => /\\/start$/.test(url) ? (window.fetch = real, Promise.resolve(new Response('{"error": {"code": "busy", "message": "not now"}}', { status: 503, headers: { "Content-Type": "application/json" } }))) : real(url, init);
+    })()""")
+    seen.do("click", at="button >> text=Start")
+    seen.do("wait", at="[role=alert] >> text=not now")
+    assert seen.do("axe") == []
+    seen.do("click", at="button >> text=Start")
+    seen.do("waitfor", js="document.querySelector('[role=alert]') === null")
+    seen.do("wait", at="button >> text=Stop")

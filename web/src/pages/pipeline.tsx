@@ -25,18 +25,25 @@ import { Existing } from "./gone";
 function Actions({ pipeline }: { pipeline: Pipeline }) {
   const [asked, ask] = useState<"run" | "stop" | null>(null);
   const [force, setForce] = useState(false);
+  const [refusal, setRefusal] = useState("");
   const path = { project: pipeline.project, pipeline: pipeline.name };
   const label = pipeline.project === "default" ? pipeline.name : `${pipeline.project}/${pipeline.name}`;
   if (!may("writer", pipeline.project)) return null;
   const stopped = pipeline.state === "stopped";
   const start = async () => {
-    const started = await post("/api/v1/pipelines/{project}/{pipeline}/start", path);
-    if (started.run) go(pathOf({ page: "run", run: started.run }));
+    setRefusal("");
+    try {
+      const started = await post("/api/v1/pipelines/{project}/{pipeline}/start", path);
+      if (started.run) go(pathOf({ page: "run", run: started.run }));
+    } catch (failure) {
+      setRefusal(failure instanceof Error ? failure.message : String(failure));
+    }
   };
   return (
     <>
       {!stopped && <Act main onClick={() => ask("run")}><Icon of="again" />Run…</Act>}
       {stopped ? <Act main onClick={() => void start()}>Start</Act> : <Act onClick={() => ask("stop")}><Icon of="stop" />Stop</Act>}
+      {refusal && <p class="small down" role="alert"><Icon of="failed" /> {refusal}</p>}
       {asked === "run" && (
         <Confirm title={`Run ${name(pipeline.name)} now?`} doIt="Run it" leave="Leave it" close={() => ask(null)}
           act={async () => { const made = await post("/api/v1/pipelines/{project}/{pipeline}/run", path, { force }); go(pathOf({ page: "run", run: made.run })); }}>
