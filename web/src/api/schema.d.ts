@@ -3278,13 +3278,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists repos by project and name, each with the newest of its branches' heads (message: its first 200 characters), the stage that writes it, the stages that read it, and whether it is older than what it was made from. */
+        /** Lists repos by project and name, each with the newest of its branches' heads (message: its first 200 characters), the stage that writes it, the stages that read it, and whether it is older than what it was made from. With `pushed` it lists the first `limit` of the input repos, the one with the newest commit first. */
         get: {
             parameters: {
                 query?: {
                     after?: string;
                     limit?: number;
                     project?: string;
+                    pushed?: boolean;
                 };
                 header?: never;
                 path?: never;
