@@ -65,8 +65,7 @@ static void wake(void *arg)
 {
     struct following *f = arg;
 
-    if (f->stream)
-        pl_http_stream_wake(f->stream);
+    pl_http_stream_wake(f->stream);
 }
 
 static void unref(struct following *f)
@@ -191,8 +190,7 @@ static void printed_came(void *self)
     p->came = true;
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    if (p->stream)
-        pl_http_stream_wake(p->stream);
+    pl_http_stream_wake(p->stream);
 }
 
 static void printed_unref(struct printed *p)

@@ -265,18 +265,19 @@ struct pl_http_stream_options {
 #define PL_HTTP_LENGTH_UNKNOWN UINT64_MAX
 
 /* Replies with a stream. The caller owns a reference, which pl_http_stream_close releases. Call
- * pl_http_stream_close even after the client has disconnected. */
+ * pl_http_stream_close even after the client has disconnected. NULL: there was no memory for the stream; the
+ * request was refused, and ops.closed was called. */
 struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const struct pl_http_stream_options *o,
                                             const struct pl_http_stream_ops *ops);
 /* For a push stream: queues all of the data or nothing; never blocks. PL_EBUSY: the queue is full. PL_ENET:
  * the client has disconnected, or the stream has ended. */
 PL_MUST_CHECK
 int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, struct pl_err *err);
-/* For a pull stream: reports that the generator may have data again. */
+/* For a pull stream: reports that the generator may have data again. NULL is ignored. */
 void pl_http_stream_wake(struct pl_http_stream *s);
 bool pl_http_stream_gone(const struct pl_http_stream *s);
 /* Sends what is queued, ends the body, and releases the reference. A pull stream continues until
- * PL_PULL_END. */
+ * PL_PULL_END. NULL is ignored. */
 void pl_http_stream_close(struct pl_http_stream *s);
 /* Sends what is queued, then cuts the connection, so that the client sees that the body is incomplete.
  * Releases the reference. */

@@ -247,8 +247,15 @@ struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const str
     struct pl_http_stream *s = calloc(1, sizeof(*s));
     struct MHD_Response *response;
 
-    if (!s)
-        abort(); /* there is no stream to return, and the return type cannot report an error */
+    if (!s) {
+        struct pl_err err = {0};
+
+        pl_err_nomem(&err);
+        pl_http_reply_error(r, &err);
+        if (ops && ops->closed)
+            ops->closed(ops->self);
+        return NULL;
+    }
     atomic_init(&s->refs, 2);
     pl_httpd_request_ref(r);
     s->request = r;
@@ -298,6 +305,8 @@ int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, s
 
 void pl_http_stream_wake(struct pl_http_stream *s)
 {
+    if (!s)
+        return;
     pthread_mutex_lock(&s->request->lock);
     s->waiting = false;
     /* a running pull may have found no data just before the new data arrived: the generator is called again */
@@ -318,6 +327,8 @@ bool pl_http_stream_gone(const struct pl_http_stream *s)
 
 void pl_http_stream_close(struct pl_http_stream *s)
 {
+    if (!s)
+        return;
     pthread_mutex_lock(&s->request->lock);
     if (!s->ops.pull) {
         s->ending = true;

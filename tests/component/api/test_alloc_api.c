@@ -27,6 +27,7 @@ static const struct request requests[] = {
     {"GET", "/api/v1/repos/default/data/refs/master/list?recursive=1", NULL, false},
     {"GET", "/api/v1/repos/default/data/refs/master/files/b", NULL, false},
     {"GET", "/api/v1/repos/default/data/refs/master/list?glob=/*", NULL, false},
+    {"GET", "/api/v1/repos/default/data/refs/master/archive?format=tar", NULL, false},
     {"GET", "/api/v1/repos/default/data/diff?from=master%5E1&to=master", NULL, false},
     {"GET", "/api/v1/repos/default/data/diff/totals?from=master%5E1&to=master", NULL, false},
     {"GET", "/api/v1/repos/default/data/refs/master/list?find=a", NULL, false},
