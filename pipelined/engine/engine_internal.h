@@ -162,7 +162,7 @@ struct pl_ejob {
     /* maps the numbers of datums that must run (the scheduler's rows) to datum numbers in the plan */
     uint32_t *rows;
     uint32_t n_rows;
-    char *no_datums;                /* why the plan has no datums: the input without a match; NULL = it has some */
+    char *no_datums; /* why the plan has no datums: the input without a match; NULL = it has some, or the reason is unknown */
     struct pl_hash *roots;          /* root hash of each input */
     char (*commits)[PL_ID_HEX + 1]; /* commit id of each input; "" = none */
     /* result of each datum of the plan; written on the loop, read by the commit when all results are there */

@@ -352,7 +352,7 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
     return j->rows && j->results && j->has_result ? 0 : pl_err_nomem(err);
 }
 
-/* Says why a job has no datums: the first input without a match. Sets j->no_datums; "" = it has no input. */
+/* Says why a job has no datums: the first input without a match. Sets j->no_datums, unless the job has no input. */
 static int explain_none(struct pl_ejob *j, struct pl_err *err)
 {
     _cleanup_(pl_plan_destroyp) struct pl_plan *whole = NULL;
@@ -397,6 +397,7 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     _cleanup_(bases_finish) struct bases b = {0};
     size_t n = j->stage->def->n_leaves;
+    struct pl_err unknown = {0};
     int r = pl_project_stores_get(j->engine->config.stores, j->stage->project, &b.store, err);
 
     if (r < 0)
@@ -416,8 +417,9 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
     r = r < 0 ? r : pl_job_read_base(j, &b.source, err);
     r = r < 0 ? r : open_tables(&b, err);
     r = r < 0 ? r : enumerate(j, err);
-    if (r == 0 && j->plan->n_total == 0)
-        r = explain_none(j, err);
+    if (r == 0 && j->plan->n_total == 0 && explain_none(j, &unknown) < 0)
+        /* the job is right without a reason: it needs nothing more from the store */
+        pl_log_warn("engine", "run %.8s: cannot say why stage %s has no datums: %s", j->run, j->stage->def->name, unknown.msg);
     return r < 0 ? r : reuse(j, conn, &b, err);
 }
 
