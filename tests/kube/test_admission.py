@@ -11,7 +11,7 @@ import pytest
 import webhooks
 from kubelet import state
 from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, begin, gate, hold, names, runs, says, succeeds  # noqa: F401  a fixture
+from test_pod_faults import ONCE, begin, hold, names, runs, says, succeeds
 
 PROXY = "registry.test/proxy:1"
 COPY = "cp /pfs/in/f /pfs/out/f"

@@ -9,7 +9,7 @@ import control_plane
 import nodes
 import pytest
 from test_demo import kit, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, gate, names, succeeds  # noqa: F401  a fixture
+from test_pod_faults import ONCE, names, succeeds
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import control_plane
 import nodes
 from kubelet import phase
 from test_demo import COMMANDS, IMAGES, kit, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
+from test_pod_faults import ONCE, begin, hold, names, says, succeeds
 
 
 class Wire:

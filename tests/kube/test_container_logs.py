@@ -5,7 +5,7 @@ import subprocess
 import control_plane
 import pytest
 from test_demo import kit, nodes, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
+from test_pod_faults import ONCE, begin, hold, names, says, succeeds
 
 
 def log_of(one, *words, ok=True):

@@ -5,7 +5,7 @@ import subprocess
 import control_plane
 import nodes
 from test_demo import kit, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, begin, gate, hold, names, succeeds  # noqa: F401  gate is a fixture
+from test_pod_faults import ONCE, begin, hold, names, succeeds
 from test_settings import owner
 
 

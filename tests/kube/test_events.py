@@ -4,7 +4,7 @@ import nodes
 from test_cluster_faults import Wire, lines, outage
 from test_demo import kit, world  # noqa: F401  a fixture
 from test_gpu_stages import holder
-from test_pod_faults import ONCE, begin, gate, hold, names, succeeds  # noqa: F401  gate is a fixture
+from test_pod_faults import ONCE, begin, hold, names, succeeds
 from test_settings import owner
 
 OWNER = ("--kubernetes-owner", "stages")

@@ -4,7 +4,7 @@ import nodes
 import openmetrics
 import pytest
 from test_demo import kit, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, begin, gate, succeeds  # noqa: F401  a fixture
+from test_pod_faults import ONCE, begin, succeeds
 
 
 def metrics(one):

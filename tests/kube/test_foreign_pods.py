@@ -4,7 +4,7 @@ import pathlib
 import nodes
 from kubelet import phase
 from test_demo import COMMANDS, world  # noqa: F401  a fixture
-from test_pod_faults import ONCE, begin, gate, hold, names, succeeds  # noqa: F401  a fixture
+from test_pod_faults import ONCE, begin, hold, names, succeeds
 
 SLEEPS = {"restartPolicy": "Never", "containers": [{"name": "main", "image": COMMANDS, "command": ["sleep", "1000"]}]}
 SAYS = "pod {} has the labels of this daemon's pods but was not created by it: ignored"

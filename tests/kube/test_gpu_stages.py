@@ -6,7 +6,7 @@ import nodes
 import pytest
 from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
 from test_gpu_use import SLEEPS
-from test_pod_faults import begin, gate, hold, names, says, succeeds  # noqa: F401  a fixture
+from test_pod_faults import begin, hold, names, says, succeeds
 
 
 def limits(pod):

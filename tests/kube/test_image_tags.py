@@ -3,7 +3,7 @@ import dataclasses
 
 import nodes
 from test_demo import COMMANDS, IMAGES, world  # noqa: F401  a fixture
-from test_pod_faults import begin, gate, succeeds  # noqa: F401  a fixture
+from test_pod_faults import begin, succeeds
 
 DIGESTS = {letter: "sha256:" + letter * 64 for letter in "ab"}
 FULL = {letter: f"registry.test/python@{digest}" for letter, digest in DIGESTS.items()}

@@ -5,7 +5,7 @@ import nodes
 from kubelet import condition, state
 from test_cluster_faults import quota
 from test_demo import kit, world  # noqa: F401  a fixture
-from test_pod_faults import begin, gate, hold, says  # noqa: F401  a fixture
+from test_pod_faults import begin, hold, says
 
 SOON_S = 10  # not the goal, which is a second: a limit that a busy machine keeps
 
