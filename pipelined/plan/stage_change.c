@@ -122,6 +122,19 @@ enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool ide
     return inputs_differ(json_object_get(before, "input"), json_object_get(after, "input")) ? PL_AGAIN_SOME : PL_AGAIN_NONE;
 }
 
+enum pl_output_change pl_stage_output_change(const json_t *before, const json_t *after, bool identity_differs)
+{
+    if ((identity_differs && keys_hold_code(after)) ||
+        !json_equal(json_object_get(before, "cache"), json_object_get(after, "cache")))
+        return PL_OUTPUT_BY_CODE;
+    if (inputs_differ(json_object_get(before, "input"), json_object_get(after, "input")))
+        return PL_OUTPUT_BY_INPUT;
+    return pl_streq(pl_json_str(json_object_get(before, "output"), "prefix"),
+                    pl_json_str(json_object_get(after, "output"), "prefix"))
+               ? PL_OUTPUT_SAME
+               : PL_OUTPUT_BY_FORM;
+}
+
 /* A comparison of all fields. */
 struct fields {
     json_t *list;

@@ -26,6 +26,15 @@ void pl_stage_change_text(const json_t *before, const json_t *after, bool code_d
 /* Says which datums run anew when `after` follows `before`. `identity_differs`: their code identities do
  * (datum_identity.h). What the stages do that it reads is not considered. */
 enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool identity_differs);
+/* Says whether a stage that is now `after` would write another output than `before`, which made the output that there is, did
+ * from the same inputs. */
+enum pl_output_change {
+    PL_OUTPUT_SAME,
+    PL_OUTPUT_BY_INPUT, /* `input` selects datums otherwise */
+    PL_OUTPUT_BY_FORM,  /* the prefix of the output differs: datums are reused and lie elsewhere */
+    PL_OUTPUT_BY_CODE,  /* the code, or the `cache`, differs: every datum runs anew */
+};
+enum pl_output_change pl_stage_output_change(const json_t *before, const json_t *after, bool identity_differs);
 /* Appends the fields that differ to the array `ret`, those of `after` first: {"field", "before", "after", "again"}.
  * `field` is a JSON path (json_position.h), as deep as both versions have the same objects around it; `before` and
  * `after` are the values, absent where the version has none; `again` is what the field alone would do. `code_differs`

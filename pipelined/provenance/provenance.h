@@ -1,9 +1,13 @@
-/* provenance: Levels of a graph of commits, seen from one of them, and the pages that are shown of each level. Pure.
+/* provenance: Levels of a graph of commits, seen from one of them, and the pages that are shown of each level; whether an output
+ * is out of date. Pure.
  *
- * In:      Commits in the order in which they were made, and which was made from which.
- * Out:     Levels; for each level a page.
- * Uses:    storage/base
+ * In:      Commits in the order in which they were made, and which was made from which; what an output was made by and from.
+ * Out:     Levels; for each level a page. Reasons why an output is out of date, and sentences.
+ * Uses:    plan, storage/base
  * Threads: Any thread; a call keeps nothing.
+ *
+ * Headers for other rooms:
+ *   freshness  whether the output of a stage is out of date, and why
  *
  * Inside:
  *   provenance_levels  the longest way from the root to each commit

@@ -116,6 +116,39 @@ static void each_field_that_differs_is_named_with_what_it_does(void **state)
     }
 }
 
+static void an_output_is_of_another_stage_if_what_made_it_differs(void **state)
+{
+    static const struct {
+        const char *before, *after;
+        bool identity;
+        enum pl_output_change change;
+    } rows[] = {
+        {"", "", false, PL_OUTPUT_SAME},
+        {"'workers':1", "'workers':4", false, PL_OUTPUT_SAME},
+        {"'image':'a:1'", "'image':'a:2'", true, PL_OUTPUT_BY_CODE},
+        {"'cache':{'code':false},'image':'a:1'", "'cache':{'code':false},'image':'a:2'", true, PL_OUTPUT_SAME},
+        {"'cache':false", "'cache':false,'workers':2", false, PL_OUTPUT_SAME},
+        {"'cache':false,'image':'a:1'", "'cache':false,'image':'a:2'", true, PL_OUTPUT_BY_CODE},
+        {"", "'cache':{'salt':'x'}", false, PL_OUTPUT_BY_CODE},
+        {"'input':{'repo':'r','glob':'/'}", "'input':{'repo':'r','glob':'/*'}", false, PL_OUTPUT_BY_INPUT},
+        {"'input':{'repo':'r','reference':true,'files':['a']}", "'input':{'repo':'r','reference':true,'files':['b']}", false,
+         PL_OUTPUT_SAME},
+        {"'output':{'prefix':'a/'}", "'output':{'prefix':'b/'}", false, PL_OUTPUT_BY_FORM},
+        {"'output':{'expect':['/a']}", "'output':{'expect':['/b']}", false, PL_OUTPUT_SAME},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        json_t *before = stage_with(rows[i].before), *after = stage_with(rows[i].after);
+        const enum pl_output_change change = pl_stage_output_change(before, after, rows[i].identity);
+
+        if (change != rows[i].change)
+            fail_msg("%s -> %s: %d", rows[i].before, rows[i].after, (int)change);
+        json_decref(before);
+        json_decref(after);
+    }
+}
+
 /* ---- versions of a pipeline ---- */
 
 struct version {
@@ -222,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_field_that_differs_is_named_with_what_it_does),
+        cmocka_unit_test(an_output_is_of_another_stage_if_what_made_it_differs),
         cmocka_unit_test(stages_that_read_what_runs_anew_run_anew_too),
         cmocka_unit_test(the_roots_of_code_that_differs_are_named),
     };
