@@ -175,7 +175,7 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* Which stages write and read the repos. */
 struct uses {
-    json_t *facts;    /* "PROJECT/REPO" → {"made_by", "used_by", "stale"} */
+    json_t *facts;    /* "PROJECT/REPO" → {"made_by", "used_by", "stale", "freshness"} */
     const char *only; /* key of the only repo that is asked for; NULL = of all */
 };
 
@@ -200,7 +200,8 @@ static int add_use(void *self, const struct pl_graph_use *use, struct pl_err *er
     stage = json_pack("{s:s, s:s, s:s}", "project", use->project, "stage", use->stage, "pipeline", use->pipeline);
     if (!use->from_repo) {
         r = json_object_set_new(of, "made_by", stage);
-        return r < 0 || json_object_set_new(of, "stale", json_boolean(use->stale)) < 0 ? pl_err_nomem(err) : 0;
+        r = r < 0 ? r : json_object_set_new(of, "stale", json_boolean(use->stale));
+        return r < 0 || json_object_set_new(of, "freshness", pl_graph_freshness_json(use->fresh)) < 0 ? pl_err_nomem(err) : 0;
     }
     of = json_object_get(of, "used_by");
     if (json_array_size(of) > 0 && json_equal(json_array_get(of, json_array_size(of) - 1), stage)) {
@@ -477,7 +478,7 @@ static const struct pl_api_schema schemas[] = {
     {"Repo",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
      " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit? commit_us:integer? author:string"
-     " message:string stale:boolean made_by:RepoStage? used_by:RepoStage[]"},
+     " message:string stale:boolean freshness:Freshness? made_by:RepoStage? used_by:RepoStage[]"},
     {"RepoItself",
      "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
      " bytes:integer commit_window_ms:integer durable:string keep:Keep git:RepoGit? commit_us:integer? author:string"

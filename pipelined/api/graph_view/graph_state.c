@@ -1,6 +1,6 @@
-/* The state of stages and repos: three queries for all of them, whatever their number. The reply is written as text while
- * the rows are read: building JSON values would take several times as long as the queries. */
-#include "pipelined/api/graph_view/graph_internal.h"
+/* graph_state: reads the state of stages and repos: three queries for all of them, whatever their number. The reply is written as text
+ * while the rows are read: building JSON values would take several times as long as the queries. */
+#include "pipelined/api/graph_view/graph_states.h"
 
 #include "pipelined/text/json_text.h"
 #include "storage/base/path.h"
@@ -12,30 +12,6 @@
 
 #define MESSAGE_CHARS "200" /* of a commit's message */
 
-/* The newest commit of a branch. Texts live in the arena. */
-struct head {
-    bool exists;                /* the repo does */
-    char commit[PL_ID_HEX + 1]; /* "" = none */
-    const char *json;           /* as the reply has it */
-    const char *provenance;     /* [{project, repo, branch, commit}…] as text */
-};
-
-/* The job of a stage that counts: one that runs, or else the newest. Jobs of runs that write branches of their own do
- * not count. */
-struct stage_job {
-    const char *json; /* the fields of the job in the reply; NULL = there is none */
-    bool stands_out, stopped;
-};
-
-struct states {
-    const struct pl_graph_view *view;
-    struct pl_arena *arena;
-    uint32_t *by_id;        /* stages by their ids */
-    struct stage_job *jobs; /* by stage */
-    struct head *heads;     /* by ref */
-    bool *stale;            /* by stage */
-};
-
 static int by_id(const void *x, const void *y, void *stages)
 {
     const struct graph_stage *all = stages;
@@ -44,15 +20,15 @@ static int by_id(const void *x, const void *y, void *stages)
     return (a > b) - (a < b);
 }
 
-static int states_init(struct states *s, const struct pl_graph_view *view, struct pl_arena *arena, struct pl_err *err)
+static int states_init(struct graph_states *s, const struct pl_graph_view *view, struct pl_arena *arena, struct pl_err *err)
 {
-    *s = (struct states){.view = view,
-                         .arena = arena,
-                         .by_id = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->by_id),
-                         .jobs = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->jobs),
-                         .heads = pl_arena_alloc(arena, (view->n_refs + 1) * sizeof *s->heads),
-                         .stale = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->stale)};
-    if (!s->by_id || !s->jobs || !s->heads || !s->stale)
+    *s = (struct graph_states){.view = view,
+                               .arena = arena,
+                               .by_id = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->by_id),
+                               .jobs = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->jobs),
+                               .heads = pl_arena_alloc(arena, (view->n_refs + 1) * sizeof *s->heads),
+                               .fresh = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->fresh)};
+    if (!s->by_id || !s->jobs || !s->heads || !s->fresh)
         return pl_err_nomem(err);
     for (uint32_t i = 0; i < view->n_stages; i++)
         s->by_id[i] = i;
@@ -61,7 +37,7 @@ static int states_init(struct states *s, const struct pl_graph_view *view, struc
 }
 
 /* Returns the stage with this row id; PL_GRAPH_NONE = it is not in the view. */
-static uint32_t stage_of(const struct states *s, int64_t id)
+static uint32_t stage_of(const struct graph_states *s, int64_t id)
 {
     uint32_t low = 0, high = s->view->n_stages;
 
@@ -113,7 +89,7 @@ static int add_field(struct pl_buf *out, const char *key, const char *text, stru
 }
 
 /* Copies a text that was written into the arena. */
-static int keep_text(struct states *s, const struct pl_buf *text, const char **ret, struct pl_err *err)
+static int keep_text(struct graph_states *s, const struct pl_buf *text, const char **ret, struct pl_err *err)
 {
     *ret = pl_arena_strndup(s->arena, (const char *)text->data, text->len);
     return *ret ? 0 : pl_err_nomem(err);
@@ -126,7 +102,7 @@ enum { COMMIT, FILES, BYTES, AUTHOR, MESSAGE, AT, PROVENANCE };
 #define HEAD_COLUMNS "c.run, c.files, c.bytes, c.author, substr(c.message, 1, " MESSAGE_CHARS "), c.created_us, c.provenance"
 
 /* Takes the head that begins at this column. */
-static int take_head(struct states *s, struct head *head, const struct pl_rows *rows, int from, struct pl_err *err)
+static int take_head(struct graph_states *s, struct graph_head *head, const struct pl_rows *rows, int from, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     int r;
@@ -169,14 +145,14 @@ static char *wanted_refs(const struct pl_graph_view *view, const struct graph_se
 }
 
 /* Reads the heads of pills; those of stages come with their jobs. */
-static int read_pills(struct states *s, struct pl_conn *c, const struct graph_seen *seen, struct pl_err *err)
+static int read_pills(struct graph_states *s, struct pl_conn *c, const struct graph_seen *seen, struct pl_err *err)
 {
     _cleanup_free_ char *wanted = wanted_refs(s->view, seen);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = wanted ? pl_sql_query(c, err, &rows, PILL_HEADS, "s", wanted) : pl_err_nomem(err);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
-        struct head *head = &s->heads[pl_col_int(&rows, 0)];
+        struct graph_head *head = &s->heads[pl_col_int(&rows, 0)];
 
         head->exists = true;
         r = take_head(s, head, &rows, 1, err);
@@ -187,17 +163,37 @@ static int read_pills(struct states *s, struct pl_conn *c, const struct graph_se
 /* ---- jobs ---- */
 
 enum { STAGE, STOPPED, RUN, STATE, REASON, TOTAL, REUSED, DONE, FAILED, ATTEMPTS, GPUS, CREATED, STARTED, FINISHED, HEAD };
+/* Columns after those of the head: what is needed to say whether it is out of date. */
+enum { MADE_DATUMS = HEAD + PROVENANCE + 1, MADE_FAILED, MADE_VERSION, SAME_CODE, MADE_SPEC, SPEC, AS_NOW, OVER, LEFT, INPUTS };
 #define JOB_COLUMNS                                                                                                              \
     "SELECT s.id, p.stopped <> '', j.run, j.state, j.reason, json_extract(j.counts, '$.total'),"                                 \
     " json_extract(j.counts, '$.reused'), json_extract(j.counts, '$.done'), json_extract(j.counts, '$.failed'),"                 \
     " json_extract(j.counts, '$.attempts'), json_extract(j.ms, '$.gpus'), j.created_us, j.started_us, j.finished_us"
 #define ITS_BRANCH(job) "NOT EXISTS (SELECT 1 FROM run r WHERE r.id = " job ".run AND r.as_branch IS NOT NULL)"
+/* The same code: both identities are known, and equal. */
+#define SAME_IDENTITY "(c.code IS NULL OR c.code = s.code_identity)"
+#define SAME_STAGE    "(" SAME_IDENTITY " AND (ms.id IS NULL OR ms.spec = s.spec))"
+/* A job that failed or was stopped over what its stage is now: the datums that it did not finish. What it did is kept for the
+ * next one (`kept`). */
+#define LEFT_BY_JOB                                                                                                              \
+    "iif(j.final = 1 AND j.planned = 1 AND j.state IN ('failure', 'killed'), json_extract(j.counts, '$.total')"                  \
+    " - json_extract(j.counts, '$.reused') - iif(j.kept = 1, json_extract(j.counts, '$.done'), 0), -1)"
+/* m: the job that made the head, of the stage version ms; js: the stage version of the newest job j. The specs are there only if
+ * something differs. */
+#define MADE_COLUMNS                                                                                                             \
+    "coalesce(json_extract(m.counts, '$.total'), -1), coalesce(json_extract(m.counts, '$.failed'), 0), coalesce(ms.version, 0)," \
+    " " SAME_IDENTITY ", iif(" SAME_STAGE ", '', coalesce(ms.spec, s.spec)), iif(" SAME_STAGE ", '', s.spec),"                   \
+    " coalesce(js.id = s.id OR js.spec = s.spec AND js.code_identity = s.code_identity, 0), coalesce(j.final, 1),"               \
+    " coalesce(" LEFT_BY_JOB ", -1), iif(" LEFT_BY_JOB " >= 0, j.inputs, '')"
 /* Every stage, with its newest job and the head of what it writes. */
 #define NEWEST_JOBS                                                                                                              \
-    JOB_COLUMNS ", " HEAD_COLUMNS " FROM stage s JOIN pipeline p ON p.id = s.pipeline LEFT JOIN job j ON j.id ="                 \
+    JOB_COLUMNS ", " HEAD_COLUMNS ", " MADE_COLUMNS                                                                              \
+                " FROM stage s JOIN pipeline p ON p.id = s.pipeline LEFT JOIN job j ON j.id ="                                   \
                 " (SELECT x.id FROM job x WHERE x.project = s.project AND x.stage = s.name AND " ITS_BRANCH(                     \
                     "x") " ORDER BY x.id DESC LIMIT 1) LEFT JOIN repo o ON o.project = s.project AND o.name = s.name"            \
                          " LEFT JOIN branch b ON b.repo = o.id AND b.name = s.branch LEFT JOIN commit_ c ON c.id = b.head"       \
+                         " LEFT JOIN job m ON m.run = c.run AND m.project = s.project AND m.stage = s.name"                      \
+                         " LEFT JOIN stage ms ON ms.id = m.version LEFT JOIN stage js ON js.id = j.version"                      \
                          " WHERE s.current = 1"
 /* Jobs that run; of several of a stage, the oldest comes last. */
 #define RUNNING_JOBS                                                                                                             \
@@ -254,11 +250,47 @@ static int write_job(struct pl_buf *out, const struct pl_rows *rows, const char 
     return r;
 }
 
-static int take_job(struct states *s, const struct pl_rows *rows, bool with_head, struct pl_err *err)
+/* Says how the stage that made the head differs from the stage as it is. */
+static int change_of(const struct pl_rows *rows, enum pl_output_change *ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *before = NULL, *after = NULL;
+
+    *ret = PL_OUTPUT_SAME;
+    if (!*pl_col_text(rows, SPEC))
+        return 0;
+    before = pl_col_json(rows, MADE_SPEC);
+    after = pl_col_json(rows, SPEC);
+    if (!before || !after)
+        return pl_err_nomem(err);
+    *ret = pl_stage_output_change(before, after, !pl_col_int(rows, SAME_CODE));
+    return 0;
+}
+
+/* Takes what says whether the head is out of date, from a row of NEWEST_JOBS. */
+static int take_made(struct graph_states *s, struct graph_job *job, const struct pl_rows *rows, struct pl_err *err)
+{
+    const bool as_now = pl_col_int(rows, AS_NOW) != 0;
+    int r = change_of(rows, &job->change, err);
+
+    job->tried = *pl_col_text(rows, RUN) != '\0';
+    job->datums = pl_col_int(rows, MADE_DATUMS);
+    job->skipped = pl_col_int(rows, MADE_FAILED);
+    job->version = pl_col_int(rows, MADE_VERSION);
+    job->left = as_now ? pl_col_int(rows, LEFT) : -1;
+    if (r == 0 && job->left >= 0) {
+        job->inputs = pl_arena_strdup(s->arena, pl_col_text(rows, INPUTS));
+        r = job->inputs ? 0 : pl_err_nomem(err);
+    }
+    if (as_now && !pl_col_int(rows, OVER))
+        snprintf(job->updates, sizeof job->updates, "%s", pl_col_text(rows, RUN));
+    return r;
+}
+
+static int take_job(struct graph_states *s, const struct pl_rows *rows, bool with_head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     const uint32_t i = stage_of(s, pl_col_int(rows, STAGE));
-    struct stage_job *job;
+    struct graph_job *job;
     const char *word;
     int r = 0;
 
@@ -268,6 +300,7 @@ static int take_job(struct states *s, const struct pl_rows *rows, bool with_head
     job->stopped = pl_col_int(rows, STOPPED) != 0;
     if (with_head)
         r = take_head(s, &s->heads[s->view->stages[i].ref], rows, HEAD, err);
+    r = r < 0 || !with_head ? r : take_made(s, job, rows, err);
     if (r < 0 || !*pl_col_text(rows, RUN))
         return r;
     word = word_of(pl_col_text(rows, STATE), pl_col_text(rows, REASON), pl_col_int(rows, FAILED));
@@ -276,7 +309,7 @@ static int take_job(struct states *s, const struct pl_rows *rows, bool with_head
     return r < 0 ? r : keep_text(s, &text, &job->json, err);
 }
 
-static int read_jobs(struct states *s, struct pl_conn *c, struct pl_err *err)
+static int read_jobs(struct graph_states *s, struct pl_conn *c, struct pl_err *err)
 {
     static const char *const queries[] = {NEWEST_JOBS, RUNNING_JOBS};
     int r = 0;
@@ -294,7 +327,7 @@ static int read_jobs(struct states *s, struct pl_conn *c, struct pl_err *err)
 int pl_graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *c, bool *keep, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
-    struct states s;
+    struct graph_states s;
     int r = arena ? states_init(&s, view, arena, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : read_jobs(&s, c, err);
@@ -303,88 +336,31 @@ int pl_graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *
     return r;
 }
 
-/* ---- stale ---- */
-
-/* Returns whether the provenance has the ref's newest commit. The log writes it compact and with sorted keys, so that the
- * text of the entry is nearly always found as it is. PL_ENOMEM. */
-static int is_made_from(const char *provenance, const struct graph_ref *ref, const char *commit, struct pl_err *err)
-{
-    _cleanup_(json_decrefp) json_t *list = NULL;
-    char entry[4 * (PL_NAME_MAX_BYTES + 1) + 64];
-    const json_t *source;
-    json_error_t e;
-    size_t i;
-
-    snprintf(entry, sizeof entry, "{\"branch\":\"%s\",\"commit\":\"%s\",\"project\":\"%s\",\"repo\":\"%s\"}", ref->branch, commit,
-             ref->project, ref->repo);
-    if (strstr(provenance, entry))
-        return 1;
-    list = json_loads(provenance, 0, &e);
-    if (!list)
-        return pl_err_nomem(err);
-    json_array_foreach(list, i, source)
-    {
-        if (pl_streq(pl_json_str(source, "project"), ref->project) && pl_streq(pl_json_str(source, "repo"), ref->repo) &&
-            pl_streq(pl_json_str(source, "branch"), ref->branch) && pl_streq(pl_json_str(source, "commit"), commit))
-            return 1;
-    }
-    return 0;
-}
-
-/* Returns whether the stage's output is older than one of its inputs, or made from an output that is. Branches that the
- * caller does not see do not count. */
-static int is_stale(const struct states *s, const struct graph_stage *stage, struct pl_err *err)
-{
-    for (uint32_t k = 0; k < stage->n_inputs; k++) {
-        const struct graph_input *input = &stage->inputs[k];
-        const char *commit = s->heads[input->ref].commit;
-        int r;
-
-        if (input->ref == stage->ref)
-            continue;
-        if (input->stage != PL_GRAPH_NONE && s->stale[input->stage])
-            return 1;
-        r = *commit ? is_made_from(s->heads[stage->ref].provenance, &s->view->refs[input->ref], commit, err) : 1;
-        if (r <= 0)
-            return r < 0 ? r : 1;
-    }
-    return 0;
-}
-
-/* Marks stale stages; each comes after those that it reads. */
-static int find_stale(struct states *s, const struct graph_seen *seen, struct pl_err *err)
-{
-    const struct pl_graph_view *v = s->view;
-    int r = 0;
-
-    for (uint32_t i = 0; r >= 0 && i < v->n_stages; i++) {
-        const uint32_t at = v->order[i];
-
-        if (seen->node_of[at] == PL_GRAPH_NONE || !s->heads[v->stages[at].ref].commit[0])
-            continue;
-        r = is_stale(s, &v->stages[at], err);
-        s->stale[at] = r > 0;
-    }
-    return PL_MIN(r, 0);
-}
+/* ---- heads that the caller sees ---- */
 
 /* Forgets the heads of stages that the caller does not see; those that are pills are read then. */
-static void hide_heads(struct states *s, const struct graph_seen *seen)
+static void hide_heads(struct graph_states *s, const struct graph_seen *seen)
 {
     for (uint32_t i = 0; i < s->view->n_stages; i++)
         if (seen->node_of[i] == PL_GRAPH_NONE)
-            s->heads[s->view->stages[i].ref] = (struct head){.exists = false};
+            s->heads[s->view->stages[i].ref] = (struct graph_head){.exists = false};
 }
 
 /* ---- the reply ---- */
 
-static int add_stage(struct pl_buf *out, const struct states *s, uint32_t at, struct pl_err *err)
+/* True if the stage has an output, and that is out of date. */
+static bool is_shown_stale(const struct graph_states *s, uint32_t at)
+{
+    return pl_freshness_is_stale(&s->fresh[at].is) && *s->heads[s->view->stages[at].ref].commit;
+}
+
+static int add_stage(struct pl_buf *out, const struct graph_states *s, uint32_t at, struct pl_err *err)
 {
     const struct graph_stage *stage = &s->view->stages[at];
     const struct graph_ref *ref = &s->view->refs[stage->ref];
-    const struct stage_job *job = &s->jobs[at];
+    const struct graph_job *job = &s->jobs[at];
     int r = pl_buf_addf(out, err, "{\"key\":\"%s\",\"project\":\"%s\",\"name\":\"%s\",\"stopped\":%s,\"stale\":%s,", ref->key,
-                        ref->project, ref->repo, job->stopped ? "true" : "false", s->stale[at] ? "true" : "false");
+                        ref->project, ref->repo, job->stopped ? "true" : "false", is_shown_stale(s, at) ? "true" : "false");
 
     r = r < 0 ? r : pl_buf_addf(out, err, "%s", job->json ? job->json : "\"state\":\"none\"");
     if (r == 0 && *stage->code)
@@ -394,7 +370,7 @@ static int add_stage(struct pl_buf *out, const struct states *s, uint32_t at, st
     return r < 0 ? r : pl_buf_add(out, "}", 1, err);
 }
 
-static int add_repo(struct pl_buf *out, const struct states *s, uint32_t at, struct pl_err *err)
+static int add_repo(struct pl_buf *out, const struct graph_states *s, uint32_t at, struct pl_err *err)
 {
     const struct graph_ref *ref = &s->view->refs[at];
     int r = pl_buf_addf(out, err, "{\"key\":\"%s\",\"project\":\"%s\",\"name\":\"%s\",\"branch\":\"%s\",\"exists\":%s", ref->key,
@@ -406,7 +382,7 @@ static int add_repo(struct pl_buf *out, const struct states *s, uint32_t at, str
 }
 
 /* Writes the reply. A repo that is a pill in several bands is there once. Names of repos and branches need no escapes. */
-static int write_reply(const struct states *s, const struct graph_seen *seen, struct pl_buf *out, struct pl_err *err)
+static int write_reply(const struct graph_states *s, const struct graph_seen *seen, struct pl_buf *out, struct pl_err *err)
 {
     bool *told = pl_arena_alloc(s->arena, (s->view->n_refs + 1) * sizeof *told);
     char version[GRAPH_VERSION_HEX + 1];
@@ -439,7 +415,7 @@ int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const st
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     struct graph_seen seen;
-    struct states s;
+    struct graph_states s;
     int r = arena ? pl_graph_seen_find(view, ask, PL_GRAPH_NONE, arena, &seen, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : states_init(&s, view, arena, err);
@@ -448,17 +424,20 @@ int pl_graph_state(const struct pl_graph_view *view, struct pl_conn *c, const st
         return r;
     hide_heads(&s, &seen);
     r = read_pills(&s, c, &seen, err);
-    r = r < 0 ? r : find_stale(&s, &seen, err);
+    r = r < 0 ? r : pl_graph_freshness_find(&s, &seen, err);
     return r < 0 ? r : write_reply(&s, &seen, ret, err);
 }
 
-static int tell_uses(const struct states *s, uint32_t at,
+static int tell_uses(const struct graph_states *s, uint32_t at, const struct pl_graph_freshness *fresh,
                      int (*fn)(void *self, const struct pl_graph_use *use, struct pl_err *err), void *self, struct pl_err *err)
 {
     const struct graph_stage *stage = &s->view->stages[at];
     const struct graph_ref *out = &s->view->refs[stage->ref];
-    struct pl_graph_use use = {
-        .project = out->project, .stage = out->repo, .pipeline = s->view->pipelines[stage->pipeline].name, .stale = s->stale[at]};
+    struct pl_graph_use use = {.project = out->project,
+                               .stage = out->repo,
+                               .pipeline = s->view->pipelines[stage->pipeline].name,
+                               .stale = is_shown_stale(s, at),
+                               .fresh = fresh};
     int r = fn(self, &use, err);
 
     for (uint32_t k = 0; r == 0 && k < stage->n_inputs; k++) {
@@ -476,8 +455,9 @@ int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const str
 {
     const struct pl_graph_ask all = {.readable = ask->readable, .who = ask->who};
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
+    struct pl_graph_freshness *told;
     struct graph_seen seen;
-    struct states s;
+    struct graph_states s;
     int r = arena ? pl_graph_seen_find(view, &all, PL_GRAPH_NONE, arena, &seen, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : states_init(&s, view, arena, err);
@@ -486,9 +466,15 @@ int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const str
         return r;
     hide_heads(&s, &seen);
     r = read_pills(&s, c, &seen, err);
-    r = r < 0 ? r : find_stale(&s, &seen, err);
+    r = r < 0 ? r : pl_graph_freshness_find(&s, &seen, err);
+    told = r < 0 ? NULL : pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *told);
+    if (r == 0 && !told)
+        r = pl_err_nomem(err);
+    for (uint32_t i = 0; r == 0 && i < view->n_stages; i++) /* the command for a stage may be that for one before it */
+        if (seen.node_of[view->order[i]] != PL_GRAPH_NONE)
+            r = pl_graph_freshness_tell(&s, c, view->order[i], told, err);
     for (uint32_t i = 0; r == 0 && i < view->n_stages; i++)
         if (seen.node_of[i] != PL_GRAPH_NONE)
-            r = tell_uses(&s, i, fn, self, err);
+            r = tell_uses(&s, i, &told[i], fn, self, err);
     return r;
 }

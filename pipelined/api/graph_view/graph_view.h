@@ -2,15 +2,17 @@
  *
  * In:      Current stages, newest jobs and heads of branches from the database; what the caller may read.
  * Out:     JSON of GET /api/v1/graph and GET /api/v1/graph/state.
- * Uses:    graph, db/writer, text, storage/base
+ * Uses:    graph, plan, provenance, db/writer, text, storage/base
  * Threads: Storage pool. Only the cache is shared; a view does not change.
  *
  * Inside:
- *   graph_bands     the nodes, edges and bands that a caller sees
- *   graph_internal  what a view consists of
- *   graph_picture   layout and its JSON
- *   graph_state     the state of stages and repos
- *   graph_views     reads the stages, and keeps the newest view and pictures */
+ *   graph_bands      the nodes, edges and bands that a caller sees
+ *   graph_freshness  which outputs are out of date, and why
+ *   graph_internal   what a view consists of
+ *   graph_picture    layout and its JSON
+ *   graph_state      the state of stages and repos
+ *   graph_states     what was read for it
+ *   graph_views      reads the stages, and keeps the newest view and pictures */
 
 /* graph_view: stages as they are now, with what they read.
  *
@@ -25,6 +27,7 @@
 #pragma once
 
 #include "pipelined/db/writer/sql.h"
+#include "pipelined/provenance/freshness.h"
 #include "storage/base/buf.h"
 
 #define PL_GRAPH_PICTURES      64u         /* pictures that are kept */
@@ -82,10 +85,21 @@ static inline void pl_graph_drawing_destroyp(struct pl_graph_drawing **drawing)
 PL_MUST_CHECK
 int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *drawing, const char *known,
                      char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err);
+/* Whether the output of a stage is out of date. Texts are borrowed. */
+struct pl_graph_freshness {
+    struct pl_freshness is;
+    const char *run;     /* that brings it up to date; "" = none does */
+    const char *text;    /* why, as a sentence; "" = it is not */
+    const char *command; /* that mends it; "" = none is needed */
+};
+/* Makes {"state", "why", "datums"?, "run"?, "text", "command"}; NULL = no memory. */
+json_t *pl_graph_freshness_json(const struct pl_graph_freshness *f);
+
 /* A stage, or one of its inputs. */
 struct pl_graph_use {
     const char *project, *stage, *pipeline;
-    bool stale;                           /* the stage's output is older than one of its inputs, or made from an output that is */
+    bool stale; /* the stage has an output that is out of date */
+    const struct pl_graph_freshness *fresh;
     const char *from_project, *from_repo; /* repo that the stage reads; NULL = this is about the stage itself */
 };
 

@@ -2,9 +2,11 @@
  * anything is stored. */
 #include "pipelined/api/run_routes/job_json.h"
 
+#include "pipelined/api/graph_view/graph_view.h"
 #include "pipelined/db/pipelines/manual_run.h"
 #include "pipelined/db/pipelines/pipeline_draft.h"
 #include "pipelined/db/pipelines/pipeline_state.h"
+#include "pipelined/db/pipelines/update_cost.h"
 #include "pipelined/source/source.h"
 #include "storage/system/log_line.h"
 
@@ -61,29 +63,247 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     return 0;
 }
 
+/* ---- what is out of date ---- */
+
+/* The stages that are read, with their freshness. */
+struct stages_read {
+    const char *project, *pipeline; /* only those of this one; NULL = of all */
+    json_t *list;                   /* NULL = not wanted: [{"project", "stage", "inputs": ["PROJECT/STAGE"…]}] */
+    json_t *fresh;                  /* "PROJECT/STAGE" → the freshness as JSON */
+    struct pl_freshness *is;        /* of the stages of `list`; NULL = not wanted */
+    size_t room;                    /* of `is` */
+};
+
+static void stages_read_finish(struct stages_read *s)
+{
+    json_decref(s->list);
+    json_decref(s->fresh);
+    free(s->is);
+}
+
+/* Adds a stage to the list, or one of the inputs of the stage that was added last. */
+static int list_use(struct stages_read *s, const struct pl_graph_use *use, struct pl_err *err)
+{
+    const size_t n = json_array_size(s->list);
+    json_t *last;
+
+    if (use->from_repo) {
+        last = json_object_get(json_array_get(s->list, n - 1), "inputs");
+        return pl_json_add(last, json_sprintf("%s/%s", use->from_project, use->from_repo), err);
+    }
+    if (n == s->room) {
+        struct pl_freshness *more = reallocarray(s->is, 2 * n + 16, sizeof *more);
+
+        if (!more)
+            return pl_err_nomem(err);
+        s->is = more;
+        s->room = 2 * n + 16;
+    }
+    s->is[n] = use->fresh->is;
+    return pl_json_add(s->list, json_pack("{s:s, s:s, s:[]}", "project", use->project, "stage", use->stage, "inputs"), err);
+}
+
+static int take_use(void *self, const struct pl_graph_use *use, struct pl_err *err)
+{
+    struct stages_read *s = self;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+
+    if (s->pipeline && (!pl_streq(use->project, s->project) || !pl_streq(use->pipeline, s->pipeline)))
+        return 0;
+    snprintf(key, sizeof key, "%s/%s", use->project, use->stage);
+    if (!use->from_repo && json_object_set_new(s->fresh, key, pl_graph_freshness_json(use->fresh)) < 0)
+        return pl_err_nomem(err);
+    return s->list ? list_use(s, use, err) : 0;
+}
+
+/* Reads the freshness of the current stages that the principal may see. */
+static int read_stages(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, struct stages_read *ret,
+                       struct pl_err *err)
+{
+    const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req)};
+    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
+    int r;
+
+    ret->fresh = json_object();
+    r = ret->fresh ? pl_graph_view_get(a->graphs, c, &view, err) : pl_err_nomem(err);
+    return r < 0 ? r : pl_graph_uses(view, c, &ask, take_use, ret, err);
+}
+
+/* Adds the freshness of the stages, and the number of those that are out of date, to a pipeline at its current version. */
+static int add_freshness(const struct stages_read *s, json_t *pipeline, struct pl_err *err)
+{
+    json_int_t stale = 0;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    json_t *one, *fresh;
+    size_t i;
+
+    json_array_foreach(json_object_get(pipeline, "stages"), i, one)
+    {
+        snprintf(key, sizeof key, "%s/%s", pl_json_str(pipeline, "project"), pl_json_str(one, "name"));
+        fresh = json_object_get(s->fresh, key);
+        stale += *pl_json_str(fresh, "text") != '\0';
+        if (fresh && json_object_set(one, "freshness", fresh) < 0)
+            return pl_err_nomem(err);
+    }
+    return json_object_set_new(pipeline, "stale", json_integer(stale)) < 0 ? pl_err_nomem(err) : 0;
+}
+
 /* ---- run ---- */
+
+/* Returns the number of this stage ("PROJECT/STAGE") in the list; its size = it is not there. */
+static size_t stage_at(const json_t *list, const char *key)
+{
+    char name[2 * PL_NAME_MAX_BYTES + 2];
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, one)
+    {
+        snprintf(name, sizeof name, "%s/%s", pl_json_str(one, "project"), pl_json_str(one, "stage"));
+        if (pl_streq(name, key))
+            break;
+    }
+    return i;
+}
+
+/* What a run does with a stage. */
+struct part {
+    bool begins;  /* the run begins with it */
+    bool in;      /* it, or a stage that it reads, is in the run */
+    bool follows; /* a stage that it reads may get a new output in the run */
+    bool priced;
+};
+
+/* Finds out what of the stage's inputs is in the run. Returns whether all of those have been priced. */
+static bool look_at_inputs(const json_t *list, const struct part *parts, const json_t *prices, size_t i, struct part *ret)
+{
+    const json_t *key, *again;
+    bool all = true;
+    size_t k;
+
+    json_array_foreach(json_object_get(json_array_get(list, i), "inputs"), k, key)
+    {
+        const size_t from = stage_at(list, json_string_value(key));
+
+        if (from == i || from == json_array_size(list))
+            continue;
+        all &= parts[from].priced;
+        again = json_object_get(json_array_get(prices, from), "again");
+        ret->in |= parts[from].in;
+        ret->follows |= parts[from].in && (!again || json_integer_value(json_object_get(again, "datums")) > 0);
+    }
+    return all;
+}
+
+/* Prices the stage and puts it at its place in `prices`. A stage that never had a job has no price. */
+static int price_stage(struct pl_conn *c, const struct stages_read *s, size_t i, const struct part *part, bool force,
+                       json_t *prices, struct pl_err *err)
+{
+    const json_t *one = json_array_get(s->list, i);
+    struct pl_stage_past past;
+    json_t *price = json_pack("{s:s}", "stage", pl_json_str(one, "stage"));
+    int r = price ? pl_stage_past_read(c, pl_json_str(one, "project"), pl_json_str(one, "stage"), &past, err) : pl_err_nomem(err);
+
+    if (r == 0 && past.datums >= 0) {
+        const struct pl_freshness_price p = pl_freshness_price(&s->is[i], past.datums, force && part->begins, part->follows);
+        json_t *again = pl_stage_past_json(&past, p.datums, p.at_most);
+
+        r = !again || json_object_set_new(price, "again", again) < 0 ? pl_err_nomem(err) : 0;
+    }
+    if (r == 0 && json_array_set(prices, i, price) < 0)
+        r = pl_err_nomem(err);
+    json_decref(price);
+    return r;
+}
+
+/* Prices the stages that the run would have, each after those that it reads; the others stay null. */
+static int price_all(struct pl_conn *c, const struct stages_read *s, const struct pl_manual_run_args *args, json_t *prices,
+                     struct pl_err *err)
+{
+    const size_t n = json_array_size(s->list);
+    _cleanup_free_ struct part *parts = calloc(n + 1, sizeof *parts);
+    bool more = parts != NULL;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    const json_t *pair;
+    int r = parts ? 0 : pl_err_nomem(err);
+    size_t i;
+
+    json_array_foreach(args->stages, i, pair)
+    {
+        size_t at;
+
+        snprintf(key, sizeof key, "%s/%s", args->project, json_string_value(json_array_get(pair, 1)));
+        at = stage_at(s->list, key);
+        if (parts && at < n)
+            parts[at].begins = parts[at].in = true;
+    }
+    for (i = 0; r == 0 && i < n; i++)
+        r = pl_json_add(prices, json_null(), err);
+    while (r == 0 && more) { /* a stage reads none that reads it, so that each round prices one at least */
+        more = false;
+        for (i = 0; r == 0 && i < n; i++) {
+            if (parts[i].priced || !look_at_inputs(s->list, parts, prices, i, &parts[i]))
+                continue;
+            parts[i].priced = more = true;
+            r = parts[i].in ? price_stage(c, s, i, &parts[i], args->force, prices, err) : 0;
+        }
+    }
+    return r;
+}
+
+/* Answers what a run of the pipeline would do. */
+static int price_run(struct pl_api *a, const struct pl_http_request *req, const struct pl_manual_run_args *args, json_t **ret,
+                     struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(stages_read_finish) struct stages_read stages = {.project = args->project,
+                                                               .pipeline = args->pipeline,
+                                                               .list = json_array()};
+    _cleanup_(json_decrefp) json_t *all = json_array();
+    json_t *prices = json_array(), *one;
+    size_t i;
+    int r = stages.list && all && prices ? read_stages(a, req, rd.conn, &stages, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r : price_all(rd.conn, &stages, args, all, err);
+    json_array_foreach(all, i, one)
+    {
+        if (r == 0 && json_is_object(one) && json_array_append(prices, one) < 0)
+            r = pl_err_nomem(err);
+    }
+    if (r < 0) {
+        json_decref(prices);
+        return r;
+    }
+    *ret = prices;
+    return 0;
+}
 
 static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_(json_decrefp) json_t *body = NULL, *names = json_array();
     struct pl_manual_run_args args = {.project = pl_http_param(req, "project"), .pipeline = pl_http_param(req, "pipeline")};
-    int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
+    json_t *prices = NULL;
+    int force = 0, dry_run = 0;
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:b, s?:b}", "stage", &args.stage, "force", &force, "dry_run", &dry_run);
 
     args.force = force;
+    args.dry_run = dry_run;
     args.asker = pl_api_asker(req);
     /* the run must read all puts that were acknowledged before this request */
     r = r < 0 ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
-    if (r == 0) {
-        json_t *names = json_array();
-
-        for (size_t i = 0; i < json_array_size(args.stages); i++)
-            json_array_append(names, json_array_get(json_array_get(args.stages, i), 1));
-        *ret = json_pack("{s:s, s:o}", "run", args.run, "stages", names);
-        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
-    }
+    if (dry_run && r == PL_ECANCELED)
+        r = price_run(a, req, &args, &prices, err);
+    for (size_t i = 0; r == 0 && i < json_array_size(args.stages); i++)
+        if (json_array_append(names, json_array_get(json_array_get(args.stages, i), 1)) < 0)
+            r = pl_err_nomem(err);
     json_decref(args.stages);
-    return r;
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:O, s:o*}", "run", args.run, "stages", names, "prices", prices);
+    if (!dry_run)
+        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    return *ret ? 0 : pl_err_nomem(err);
 }
 
 /* ---- stop, start ---- */
@@ -201,6 +421,7 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     const char *project;
+    _cleanup_(stages_read_finish) struct stages_read stages = {0};
     struct pl_api_page page;
     json_t *list = json_array(), *one;
     int64_t after = 0;
@@ -210,6 +431,7 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
 
     r = r < 0 ? r : pl_api_page_number(&page, 0, &after, err);
     r = r < 0 ? r : pl_api_project_filter(req, rd.conn, &project, err);
+    r = r < 0 ? r : read_stages(a, req, rd.conn, &stages, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 AND readable(project, NULL)"
@@ -220,6 +442,9 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
         if (r < 0)
             break;
         json_array_append_new(list, one);
+        r = add_freshness(&stages, one, err);
+        if (r < 0)
+            break;
         snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
         n++;
     }
@@ -302,9 +527,11 @@ static int add_origins(const struct version *v, json_t *out, struct pl_err *err)
 }
 
 /* Reads the rows of one version of the pipeline; `version` 0 is the current one. */
-static int read_pipeline(struct pl_api *a, const char *project, const char *name, int64_t version, struct version *ret_version,
+static int read_pipeline(struct pl_api *a, const struct pl_http_request *req, int64_t version, struct version *ret_version,
                          json_t **ret, struct pl_err *err)
 {
+    const char *project = pl_http_param(req, "project"), *name = pl_http_param(req, "pipeline");
+    _cleanup_(stages_read_finish) struct stages_read stages = {.project = project, .pipeline = name};
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *out = NULL;
@@ -317,6 +544,10 @@ static int read_pipeline(struct pl_api *a, const char *project, const char *name
         return pl_api_no_version(rd.conn, project, name, version, err);
     r = r < 0 ? r : pipeline_json(rd.conn, &rows, true, &out, err);
     r = r < 0 ? r : find_spec(rd.conn, pl_col_int(&rows, 0), pl_col_int(&rows, 3), ret_version, out, err);
+    if (r == 0 && pl_col_int(&rows, 3) == pl_col_int(&rows, 8)) {
+        r = read_stages(a, req, rd.conn, &stages, err);
+        r = r < 0 ? r : add_freshness(&stages, out, err);
+    }
     if (r == 0)
         *ret = TAKE_PTR(out);
     return r;
@@ -330,7 +561,7 @@ static int inspect_pipeline(struct pl_api *a, struct pl_http_request *req, json_
     uint64_t version = 0;
     int r = pl_http_query_u64(req, "version", 0, PL_VERSION_MAX, &version, err);
 
-    r = r < 0 ? r : read_pipeline(a, project, pl_http_param(req, "pipeline"), (int64_t)version, &v, &out, err);
+    r = r < 0 ? r : read_pipeline(a, req, (int64_t)version, &v, &out, err);
     if (r == 0 && v.has_spec)
         r = add_spec_text(a, project, &v.spec, out, err);
     if (r == 0 && v.has_spec && pl_http_query_flag(req, "origins"))
@@ -362,7 +593,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/pipelines",
      .json = list_pipelines,
      .verb = PL_VERB_LIST,
-     .summary = "Lists pipelines with their stages.",
+     .summary = "Lists pipelines with their stages, and which of these are out of date: `stale` is their number.",
      .query = "project after limit:integer",
      .reply = "PipelineList"},
     {.method = "POST",
@@ -394,7 +625,9 @@ static const struct pl_api_route routes[] = {
      .body = PL_BODY_JSON,
      .verb = PL_VERB_DEFINE,
      .summary = "Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their "
-                "inputs; `force` processes every datum again.",
+                "inputs; `force` processes every datum again. `dry_run` makes no run: `run` is empty, and `prices` says for each "
+                "stage that "
+                "would be in it how many datums would run `again`, as for an update.",
      .request = "PipelineRun",
      .reply = "PipelineRunReply"},
     {.method = "POST",
@@ -422,9 +655,13 @@ static const struct pl_api_route routes[] = {
 };
 
 static const struct pl_api_schema schemas[] = {
-    {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string? origins:object?"},
+    {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string? origins:object? "
+              "freshness:Freshness?"},
+    /* state: current, stale, updating (a run brings it up to date), empty (no output yet, and nothing to make it from); why: code,
+     * spec, input, skipped, upstream, missing; datums: to run, if that is known without planning a run; command: what mends it */
+    {"Freshness", "state:string why:string[] text:string command:string datums:integer? run:string?"},
     {"Pipeline", "project:string name:string version:integer current:integer created_us:integer updated_us:integer source:string "
-                 "state:string stopped_by:string? stages:Stage[] filename:string? spec:string? origin:GitOrigin?"},
+                 "state:string stopped_by:string? stale:integer? stages:Stage[] filename:string? spec:string? origin:GitOrigin?"},
     {"GitOrigin", "source:string url:string branch:string commit:string path:string author:string message:string at:integer"},
     {"PipelineList", "pipelines:Pipeline[] next:string?"},
     {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? "
@@ -435,8 +672,9 @@ static const struct pl_api_schema schemas[] = {
     {"PipelineSetReply",
      "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] gpu_s:integer "
      "warnings:string[]"},
-    {"PipelineRun", "stage:string? force:boolean?"},
-    {"PipelineRunReply", "run:string stages:string[]"},
+    {"PipelineRun", "stage:string? force:boolean? dry_run:boolean?"},
+    {"RunPrice", "stage:string again:RunAgain?"},
+    {"PipelineRunReply", "run:string stages:string[] prices:RunPrice[]?"},
     {"PipelineState", "project:string pipeline:string state:string changed:boolean run:string"},
     {"PipelineDeleted", "project:string deleted:string took:DeleteLoss"},
 };

@@ -119,6 +119,8 @@ int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
         return 0;
     if (r == 0 && json_array_size(a->stages) == 0)
         r = nothing_to_read(a, spec, wanted, err);
+    if (r == 0 && a->dry_run)
+        return pl_err_set(err, PL_ECANCELED, "dry run");
     return r < 0 ? r : make_run(tx, a, err);
 }
 

@@ -10,6 +10,7 @@ struct pl_manual_run_args {
     const char *stage; /* run this stage and those downstream of it; NULL = all stages of the pipeline */
     bool force;        /* run every datum of the stages in `stages` again; reuse no earlier result */
     bool may_be_none;  /* if no stage has a commit to read, make no run */
+    bool dry_run;      /* make no run: fill `stages`, then fail with PL_ECANCELED */
     struct pl_run_asker asker;
     /* out: */
     char run[PL_ID_HEX + 1]; /* "" = none was made */

@@ -13,8 +13,8 @@
  *   pipeline_tx     transactions on pipelines
  *   rerun           runs the jobs of an earlier run again
  *   source_tx       transactions on sources, and on the pipelines of a git commit
+ *   update_cost     estimates the work that a pipeline update, or a run, causes
  *
  * Inside:
- *   pipeline_cycle  refuses a cycle of stages across pipelines
- *   update_cost     estimates the work that a pipeline update causes */
+ *   pipeline_cycle  refuses a cycle of stages across pipelines */
 #pragma once

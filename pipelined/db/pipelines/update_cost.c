@@ -52,19 +52,16 @@ static enum pl_again again_of(const struct pl_pipeline_args *a, size_t i, const 
 
 /* ---- what it costs ---- */
 
-struct past {
-    int64_t datums;         /* datums of the last job; −1: there was none */
-    double gpu_s, worker_s; /* seconds per datum; negative: unknown */
-};
-
-/* Reads the number of datums of the stage's last job, and the time per datum of its last job that ran any. */
-static int read_past(struct pl_conn *c, const char *project, const char *stage, struct past *ret, struct pl_err *err)
+int pl_stage_past_read(struct pl_conn *c, const char *project, const char *stage, struct pl_stage_past *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_int(c, err, &ret->datums,
-                       "SELECT json_extract(counts, '$.total') FROM job WHERE project = ? AND stage = ? AND planned = 1"
-                       " ORDER BY id DESC LIMIT 1",
-                       "ss", project, stage);
+    int r;
+
+    *ret = (struct pl_stage_past){-1, -1, -1};
+    r = pl_sql_int(c, err, &ret->datums,
+                   "SELECT json_extract(counts, '$.total') FROM job WHERE project = ? AND stage = ? AND planned = 1"
+                   " ORDER BY id DESC LIMIT 1",
+                   "ss", project, stage);
 
     if (r == PL_ENOTFOUND)
         return 0;
@@ -87,12 +84,15 @@ static json_t *seconds(double each, int64_t datums)
     return each < 0 ? json_null() : json_integer((json_int_t)(each * (double)datums + 0.5));
 }
 
-static int add_again(json_t *change, enum pl_again again, const struct past *past, int64_t *gpu_s, struct pl_err *err)
+json_t *pl_stage_past_json(const struct pl_stage_past *past, int64_t datums, bool at_most)
 {
-    int64_t datums = again == PL_AGAIN_NONE ? 0 : past->datums;
-    json_t *one = json_pack("{s:I, s:I, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
-                            (int)(again == PL_AGAIN_SOME), "gpu_s", seconds(past->gpu_s, datums), "worker_s",
-                            seconds(past->worker_s, datums));
+    return json_pack("{s:I, s:I, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
+                     (int)at_most, "gpu_s", seconds(past->gpu_s, datums), "worker_s", seconds(past->worker_s, datums));
+}
+
+static int add_again(json_t *change, enum pl_again again, const struct pl_stage_past *past, int64_t *gpu_s, struct pl_err *err)
+{
+    json_t *one = pl_stage_past_json(past, again == PL_AGAIN_NONE ? 0 : past->datums, again == PL_AGAIN_SOME);
 
     if (!one || json_object_set_new(change, "again", one) < 0)
         return pl_err_nomem(err);
@@ -143,13 +143,13 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     const struct pl_stage *stage = &a->spec->stages[i];
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     _cleanup_(json_decrefp) json_t *now = NULL;
-    struct past past = {-1, -1, -1};
+    struct pl_stage_past past = {-1, -1, -1};
     struct old_stage old = {0};
     int r = pl_stage_effective_json(stage, &text, err);
 
     now = r < 0 ? NULL : json_loadb((const char *)text.data, text.len, 0, NULL);
     r = r < 0 ? r : now ? read_old(c, a->spec->project, stage->name, &old, err) : pl_err_nomem(err);
-    r = r < 0 || !old.spec ? r : read_past(c, a->spec->project, stage->name, &past, err);
+    r = r < 0 || !old.spec ? r : pl_stage_past_read(c, a->spec->project, stage->name, &past, err);
     stages[i] = PL_AGAIN_ALL;
     if (r == 0 && old.spec) {
         r = add_changed(change, &old, now, &a->code[i], err);

@@ -20,3 +20,16 @@
 PL_MUST_CHECK
 int pl_update_cost(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
                    struct pl_err *err);
+
+/* What the last jobs of a stage say about the next one. */
+struct pl_stage_past {
+    int64_t datums;         /* datums of the last job; −1: there was none */
+    double gpu_s, worker_s; /* seconds per datum; negative: unknown */
+};
+
+/* Reads the number of datums of the stage's last job, and the time per datum of its last job that ran any. Any thread with a
+ * connection. Errors of the database. */
+PL_MUST_CHECK
+int pl_stage_past_read(struct pl_conn *c, const char *project, const char *stage, struct pl_stage_past *ret, struct pl_err *err);
+/* Makes {"datums", "of", "at_most", "gpu_s", "worker_s"}, as for `again` above, of a job that runs `datums`; NULL = no memory. */
+json_t *pl_stage_past_json(const struct pl_stage_past *past, int64_t datums, bool at_most);
