@@ -8,7 +8,7 @@
  * Inside:
  *   failure_text   prints the failure groups of a job
  *   log_print      prints lines of logs
- *   stage_changes  what a change of a pipeline does to its stages
+ *   stage_changes  what a change of a pipeline, or a run, does to its stages
  *   verb_defaults  update and inspect defaults
  *   verb_job       jobs and datums
  *   verb_logs      logs: what a stage's command printed
@@ -21,7 +21,7 @@
  *   verb_run       runs
  *   verb_secret    secrets
  *   verb_source    git repositories that are followed
- *   verb_status    status, gpus
+ *   verb_status    status with what is out of date, gpus
  *   verb_version   versions of a pipeline
  *   verb_wait      wait run
  *   verb_why       why: where a file comes from */

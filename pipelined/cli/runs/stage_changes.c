@@ -75,3 +75,17 @@ void pl_cli_stage_changes(const struct pl_cli *c, const json_t *stages)
                     again);
     }
 }
+
+void pl_cli_stage_price(const struct pl_cli *c, const json_t *price)
+{
+    const json_t *again = pl_show_at(price, "again");
+    const json_int_t n = pl_show_int_at(again, "datums"), reused = pl_show_int_at(again, "of") - n;
+    const bool at_most = json_is_true(pl_show_at(again, "at_most"));
+    char text[PL_SHOW_TEXT_MAX], some[32] = "";
+
+    again_text(price, text);
+    if (again && reused > 0 && !at_most)
+        snprintf(some, sizeof some, ", %lld reused", (long long)reused);
+    pl_show_say(c, "  %-20s %s%s\n", pl_show_text_at(price, "stage"),
+                again ? text + strlen(": ") : "it has never run: its datums are not known", again ? some : "");
+}

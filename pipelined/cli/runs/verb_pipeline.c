@@ -256,13 +256,41 @@ static void show_stages(const json_t *value, const json_t *item, char out[PL_SHO
     }
 }
 
+/* Writes why a stage is out of date; of a pipeline with several such stages, how many they are and the first of them. */
+static void show_freshness(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    static const char beginning[] = "out of date: ";
+    const char *text = pl_show_text_at(value, "text");
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s", text + (strncmp(text, beginning, strlen(beginning)) == 0 ? strlen(beginning) : 0));
+}
+
+static void show_stale(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_int_t n = json_integer_value(value);
+    char why[PL_SHOW_TEXT_MAX];
+    const json_t *one;
+    size_t i;
+
+    *out = '\0';
+    json_array_foreach(pl_show_at(item, "stages"), i, one)
+    {
+        show_freshness(pl_show_at(one, "freshness"), one, why);
+        if (!*why)
+            continue;
+        snprintf(out, PL_SHOW_TEXT_MAX, "%.60s: %.800s", pl_show_text_at(one, "name"), why);
+        if (n > 1)
+            snprintf(out + strlen(out), PL_SHOW_TEXT_MAX - strlen(out), " (and %lld more)", (long long)n - 1);
+        return;
+    }
+}
+
 static int list_pipeline(struct pl_cli *c, struct pl_err *err)
 {
-    static const struct pl_column columns[] = {{"PIPELINE", "name", NULL},
-                                               {"VERSION", "version", NULL},
-                                               {"STATE", "state", NULL},
-                                               {"UPDATED", "updated_us", pl_show_ago},
-                                               {"STAGES", "stages", show_stages}};
+    static const struct pl_column columns[] = {{"PIPELINE", "name", NULL},        {"VERSION", "version", NULL},
+                                               {"STATE", "state", NULL},          {"UPDATED", "updated_us", pl_show_ago},
+                                               {"STAGES", "stages", show_stages}, {"OUT OF DATE", "stale", show_stale}};
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/pipelines?project=%s", c->project);
 
     return pl_show_list(c, path, "pipelines", columns, PL_ARRAY_SIZE(columns), 0,
@@ -283,6 +311,17 @@ static int pipeline_path(const struct pl_cli *c, const char *query, char **ret, 
     return 0;
 }
 
+/* Prints what a run would do: a line for each stage. */
+static void say_prices(const struct pl_cli *c, const json_t *answer)
+{
+    const json_t *one;
+    size_t i;
+
+    pl_show_say(c, "a run would have %zu stage%s; none was started\n", json_array_size(pl_show_at(answer, "prices")),
+                json_array_size(pl_show_at(answer, "prices")) == 1 ? "" : "s");
+    json_array_foreach(pl_show_at(answer, "prices"), i, one) pl_cli_stage_price(c, one);
+}
+
 static int run_pipeline(struct pl_cli *c, struct pl_err *err)
 {
     const char *stage = pl_cli_value(c, "stage");
@@ -291,10 +330,16 @@ static int run_pipeline(struct pl_cli *c, struct pl_err *err)
     int r = pipeline_path(c, "/run", &path, err);
 
     r = r < 0 ? r
-              : pl_cli_call(c, "POST", path, json_pack("{s:s*, s:b}", "stage", stage, "force", (int)pl_cli_flag(c, "force")),
+              : pl_cli_call(c, "POST", path,
+                            json_pack("{s:s*, s:b, s:b}", "stage", stage, "force", (int)pl_cli_flag(c, "force"), "dry_run",
+                                      (int)pl_cli_flag(c, "dry-run")),
                             &answer, err);
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(answer, err);
+    if (pl_cli_flag(c, "dry-run")) {
+        say_prices(c, answer);
+        return 0;
+    }
     pl_show_say(c, "run %s of %zu stage%s\nnext: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"),
                 json_array_size(pl_show_at(answer, "stages")), json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s",
                 pl_show_text_at(answer, "run"));
@@ -472,11 +517,9 @@ static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
                                              {"updated", "updated_us", pl_show_time},
                                              {"spec", "filename", NULL},
                                              {"git", "origin", pl_show_origin}};
-    static const struct pl_column stages[] = {{"STAGE", "name", NULL},
-                                              {"INPUTS", "inputs", NULL},
-                                              {"GPU", "gpu", NULL},
-                                              {"BRANCH", "branch", NULL},
-                                              {"GIT", "git", show_code}};
+    static const struct pl_column stages[] = {{"STAGE", "name", NULL},   {"INPUTS", "inputs", NULL},
+                                              {"GPU", "gpu", NULL},      {"BRANCH", "branch", NULL},
+                                              {"GIT", "git", show_code}, {"OUT OF DATE", "freshness", show_freshness}};
     _cleanup_(json_decrefp) json_t *pipeline = NULL;
     _cleanup_free_ char *path = NULL;
     const bool origins = pl_cli_flag(c, "origins");
@@ -525,6 +568,8 @@ static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spe
                                                   {0}};
 static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "only this stage and the stages that depend on it"},
                                                {"force", 0, NULL, "run every datum again, even if its result exists"},
+                                               {"dry-run", 0, NULL,
+                                                "show how many datums would run and be reused; start nothing"},
                                                {0}};
 static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "print the spec as it was written"},
                                                    {"origins", 0, NULL,
@@ -558,13 +603,13 @@ static const struct pl_verb verbs[] = {
      {"update pipeline -f spec.json", "update pipeline -f spec.json --dry-run", "update pipeline -f spec.json --yes"}},
     {"run",
      "pipeline",
-     "NAME [--stage STAGE] [--force]",
+     "NAME [--stage STAGE] [--force] [--dry-run]",
      1,
      1,
      run_options,
      run_pipeline,
      "Starts a run of a pipeline's stages on the current data of their inputs.",
-     {"run pipeline digits", "run pipeline digits --stage train", "run pipeline digits --stage train --force"}},
+     {"run pipeline digits", "run pipeline digits --dry-run", "run pipeline digits --stage train --force"}},
     {"stop",
      "pipeline",
      "NAME",
@@ -590,7 +635,7 @@ static const struct pl_verb verbs[] = {
      0,
      NULL,
      list_pipeline,
-     "Lists pipelines with their stages.",
+     "Lists pipelines with their stages, and which of these are out of date.",
      {"list pipeline", "ls pipelines --json", "--project vision list pipeline"}},
     {"inspect",
      "pipeline",
@@ -599,7 +644,7 @@ static const struct pl_verb verbs[] = {
      1,
      inspect_options,
      inspect_pipeline,
-     "Shows a pipeline and its stages.",
+     "Shows a pipeline and its stages, and which of these are out of date.",
      {"inspect pipeline digits", "inspect pipeline digits --spec --at 2", "inspect pipeline vision/photos --origins"}},
     {"delete",
      "pipeline",

@@ -171,11 +171,116 @@ static int print_runs(struct pl_cli *c, const json_t *s, struct pl_err *err)
     return r;
 }
 
+/* ---- what is out of date ---- */
+
+#define STALE_SHOWN 10 /* stages that status lists; status --stale lists all */
+
+/* Adds the stages of a page of pipelines that are out of date. */
+static int add_stale(const json_t *page, json_t *ret, struct pl_err *err)
+{
+    const json_t *pipeline, *stage;
+    size_t i, k;
+    int r = 0;
+
+    json_array_foreach(json_object_get(page, "pipelines"), i, pipeline)
+    {
+        json_array_foreach(json_object_get(pipeline, "stages"), k, stage)
+        {
+            const json_t *fresh = json_object_get(stage, "freshness");
+            json_t *one;
+
+            if (r < 0 || !*pl_show_text_at(fresh, "text"))
+                continue;
+            one = json_pack("{s:s, s:s, s:s}", "project", pl_show_text_at(pipeline, "project"), "pipeline",
+                            pl_show_text_at(pipeline, "name"), "stage", pl_show_text_at(stage, "name"));
+            if (one && json_object_update(one, (json_t *)(uintptr_t)fresh) < 0)
+                json_decrefp(&one);
+            if (!one || json_array_append_new(ret, one) < 0)
+                r = pl_err_nomem(err);
+        }
+    }
+    return r;
+}
+
+/* Reads all stages that are out of date; a new reference. */
+static int read_stale(struct pl_cli *c, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = json_array(), *page = NULL;
+    const char *next = "";
+    int r = list ? 0 : pl_err_nomem(err);
+
+    while (r == 0 && next) {
+        _cleanup_free_ char *path =
+            *next ? pl_http_path_make("/api/v1/pipelines?after=%s", next) : pl_http_path_make("/api/v1/pipelines");
+
+        json_decrefp(&page);
+        page = NULL;
+        r = path ? pl_cli_call(c, "GET", path, NULL, &page, err) : pl_err_nomem(err);
+        r = r < 0 ? r : add_stale(page, list, err);
+        next = json_string_value(json_object_get(page, "next"));
+    }
+    if (r == 0)
+        *ret = TAKE_PTR(list);
+    return r;
+}
+
+/* Prints "STAGE  out of date: WHY: COMMAND". Stages outside the default project have its name before them. */
+static void print_stale_stage(const json_t *one)
+{
+    const char *project = pl_show_text_at(one, "project");
+    const bool usual = pl_streq(project, "default");
+
+    pl_show_print(stdout, "%s%s%s  %s: %s\n", usual ? "" : project, usual ? "" : "/", pl_show_text_at(one, "stage"),
+                  pl_show_text_at(one, "text"), pl_show_text_at(one, "command"));
+}
+
+/* Lists the stages that are out of date, and prints nothing if all are current. */
+static int status_stale(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *stages = NULL, *out = NULL;
+    const json_t *one;
+    size_t i;
+    int r = read_stale(c, &stages, err);
+
+    if (r == 0 && c->json) {
+        out = json_pack("{s:O}", "stages", stages);
+        return out ? pl_show_json(out, err) : pl_err_nomem(err);
+    }
+    if (r < 0 || c->quiet)
+        return r;
+    json_array_foreach(stages, i, one) print_stale_stage(one);
+    return pl_show_flush(err);
+}
+
+/* Prints the first stages that are out of date and that no run brings up to date. */
+static int print_stale(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *stages = NULL;
+    const json_t *one;
+    size_t i, n = 0;
+    int r = read_stale(c, &stages, err);
+
+    json_array_foreach(stages, i, one)
+    {
+        if (!pl_streq(pl_show_text_at(one, "state"), "stale") || n++ >= STALE_SHOWN)
+            continue;
+        if (n == 1)
+            puts("\nout of date:");
+        print_stale_stage(one);
+    }
+    if (n > STALE_SHOWN)
+        printf("and %zu more: pipelinectl status --stale\n", n - STALE_SHOWN);
+    return r;
+}
+
 static int status(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *s = NULL;
-    int r = pl_cli_call(c, "GET", "/api/v1/status", NULL, &s, err);
+    int r;
 
+    if (pl_cli_flag(c, "stale"))
+        return status_stale(c, err);
+    r = pl_cli_call(c, "GET", "/api/v1/status", NULL, &s, err);
     if (r == PL_ENET && !*err->hint)
         snprintf(err->hint, sizeof err->hint,
                  "pipelined starts a daemon on this machine; pipelinectl login URL uses one on another machine; pipelinectl help "
@@ -194,6 +299,7 @@ static int status(struct pl_cli *c, struct pl_err *err)
              "clock, or "
              "confirm it with pipelinectl keep --trust-clock");
     r = print_jobs(c, err);
+    r = r < 0 ? r : print_stale(c, err);
     return r < 0 ? r : print_runs(c, s, err);
 }
 
@@ -302,18 +408,22 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
     return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
 }
 
+static const struct pl_option status_options[] = {
+    {"stale", 0, NULL, "list only the stages whose output is out of date, and what mends each; print nothing if all are current"},
+    {0}};
 static const struct pl_option gpus_options[] = {{"details", 0, NULL, "where GPU memory is shared: list each pod"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"status",
      NULL,
-     "",
+     "[--stale]",
      0,
      0,
-     NULL,
+     status_options,
      status,
-     "Shows what runs, waits and has failed, and what to type next. It is what pipelinectl does without a subcommand.",
-     {"status", "status --json", "--server https://10.0.0.7:7380 status"}},
+     "Shows what runs, waits, has failed and is out of date, and what to type next. It is what pipelinectl does without a "
+     "subcommand.",
+     {"status", "status --stale", "--server https://10.0.0.7:7380 status"}},
     {"gpus",
      NULL,
      "",
