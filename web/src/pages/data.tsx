@@ -1,4 +1,4 @@
-// All repos: which take pushes, which are written by stages, and which are older than what they were made from.
+// All repos: which take pushes, which are written by stages, and which are out of date.
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../api/client";
 import type { Repo } from "../api/schema";
@@ -13,6 +13,7 @@ import { Confirm } from "../parts/dialog";
 import { Icon } from "../parts/icons";
 import { Content, ErrorNote, Head } from "../parts/page";
 import { type Page, Rows, usePages } from "../parts/rows";
+import { StaleBadge } from "../parts/stale";
 import { UploadButton } from "../parts/upload";
 import { Age, Command, To } from "../parts/words";
 
@@ -40,7 +41,7 @@ function Newest({ repo }: { repo: Repo }) {
   return (
     <>
       <td class="p2">{repo.commit ? (repo.message ? `“${name(repo.message)}”` : repo.made_by ? `written by ${name(repo.made_by.stage)}` : "without a message") : <span class="faint">no commit yet</span>}
-        {repo.stale ? <small><Icon of="stale" /> older than its input</small> : repo.author ? <small>by {name(repo.author)}</small> : null}</td>
+        {repo.stale ? <small><StaleBadge of={repo.freshness} /></small> : repo.author ? <small>by {name(repo.author)}</small> : null}</td>
       <td class="num">{number(repo.files)}</td>
       <td class="num p2">{size(repo.bytes)}</td>
       <td class="num">{repo.commit_us ? <Age us={repo.commit_us} /> : "–"}</td>
@@ -67,7 +68,7 @@ function headline(repos: Repo[], more: boolean): string {
   const inputs = repos.filter((repo) => repo.kind === "input").length;
   const outputs = repos.length - inputs;
   const old = repos.filter((repo) => repo.stale).length;
-  const older = old ? `; ${number(old)} ${old === 1 ? "is older than what it was" : "are older than what they were"} made from` : "";
+  const older = old ? `; ${number(old)} ${old === 1 ? "is" : "are"} out of date` : "";
   if (more) return `Over ${counted(repos.length, "repo")}: of the first ${number(repos.length)}, ${number(inputs)} take pushes and ${number(outputs)} are written by stages${older}.`;
   return `${counted(inputs, "repo")} ${inputs === 1 ? "takes" : "take"} pushes, ${number(outputs)} ${outputs === 1 ? "is" : "are"} written by stages${older}.`;
 }
@@ -114,7 +115,7 @@ function Shown({ listed, query, projects }: { listed: Listed; query: URLSearchPa
             <option value="">all projects</option>{[...new Set([...projects, ...(project ? [project] : [])])].map((one) => <option key={one}>{one}</option>)}
           </select>)}
         {KINDS.map((one) => <button type="button" key={one.key} class={`chip ${kind === one.key ? "on" : ""}`} aria-pressed={kind === one.key} onClick={() => setQuery({ kind: kind === one.key ? undefined : one.key })}>{one.text}</button>)}
-        <button type="button" class={`chip ${onlyStale ? "on" : ""}`} aria-pressed={onlyStale} onClick={() => setQuery({ stale: onlyStale ? undefined : "1" })}><Icon of="stale" />older than its input</button>
+        <button type="button" class={`chip ${onlyStale ? "on" : ""}`} aria-pressed={onlyStale} onClick={() => setQuery({ stale: onlyStale ? undefined : "1" })}><Icon of="stale" />out of date</button>
       </div>
       <div class="panel"><Table rows={rows} more={more} /></div>
       {listed.error && <ErrorNote error={listed.error} retry={more ?? (() => undefined)} />}

@@ -17,6 +17,7 @@ import { Rows, usePages } from "../parts/rows";
 import { DropArea, UploadButton } from "../parts/upload";
 import { WhyTree } from "../parts/whytree";
 import { Age, Command, CopyButton, Id, Repo, To } from "../parts/words";
+import { StaleBadge } from "../parts/stale";
 import { Existing } from "./gone";
 
 interface Where {
@@ -36,7 +37,7 @@ function MadeUsed({ of }: { of: RepoFacts }) {
     <p class="small muted made-used">
       {of.made_by ? <>made by <To place={{ page: "repo", project: of.made_by.project, repo: of.made_by.stage }}>{name(of.made_by.stage)}</To></> : "filled by pushes"}{" · "}
       {of.used_by.length === 0 ? "nothing reads it" : <>used by {of.used_by.map((one, i) => <>{i > 0 && ", "}<To place={{ page: "repo", project: one.project, repo: one.stage }}>{name(one.stage)}</To></>)}</>}
-      {of.stale && <>{" · "}<Icon of="stale" /> older than its input</>}
+      {of.stale && <>{" · "}<StaleBadge of={of.freshness} /></>}
     </p>
   );
 }

@@ -6,6 +6,7 @@ import type { Gpus, Pipeline, Repo, Run, Status } from "../api/schema";
 import { name } from "../core/foreign";
 import { numbersOf } from "../core/gpus";
 import { counted, number, size, spelled } from "../core/format";
+import { rootsFirst, staleStages, whyOf } from "../core/freshness";
 import { useLoad } from "../core/load";
 import { type Need, disksOf, needOf } from "../core/needs";
 import { now } from "../core/now";
@@ -85,6 +86,28 @@ function Needs({ needs }: { needs: Need[] }) {
             <div class="side">{need.sinceUs ? <Age us={need.sinceUs} /> : null}<To class="btn small" place={need.place} label={`${need.button}: ${need.title}`}>{need.button}</To></div>
           </li>
         ))}
+      </ul>
+    </Part>
+  );
+}
+
+const STALE_SHOWN = 5;
+
+// Outputs that are out of date and that no run brings up to date: those with a reason of their own before those that only follow.
+function OutOfDate({ pipelines }: { pipelines: Pipeline[] }) {
+  const stages = rootsFirst(staleStages(pipelines, false));
+  if (stages.length === 0) return null;
+  return (
+    <Part id="stale" title="Out of date">
+      <ul class="rows panel">
+        {stages.slice(0, STALE_SHOWN).map((one) => (
+          <li key={`${one.project}/${one.stage}`}>
+            <Icon of="stale" />
+            <div class="what"><b><To class="main quiet" row place={{ page: "repo", project: one.project, repo: one.stage }}>{name(one.stage)}</To></b> <span class="muted">of {name(one.pipeline)}</span><p>{name(whyOf(one.of))}</p></div>
+            <div class="side"><To class="btn small" place={{ page: "pipeline", project: one.project, pipeline: one.pipeline }} label={`See the pipeline of ${name(one.stage)}`}>See the pipeline</To></div>
+          </li>
+        ))}
+        {stages.length > STALE_SHOWN && <li><div class="what muted">and {number(stages.length - STALE_SHOWN)} more: <To place={{ page: "data" }} query={{ stale: "1" }}>all of them</To></div></li>}
       </ul>
     </Part>
   );
@@ -205,6 +228,7 @@ export function Home({ query }: { query: URLSearchParams }) {
           <div class="cols">
             <div>
               <Needs needs={needs} />
+              <OutOfDate pipelines={facts_.pipelines} />
               {running.length > 0 && <Part id="run" title="Under way" right={<To place={{ page: "runs" }}>all runs</To>}><RunTable runs={running.slice(0, 6)} label="Under way" /></Part>}
               {ended.length > 0 && <Part id="ended" title="Ended last" {...(running.length ? {} : { right: <To place={{ page: "runs" }}>all runs</To> })}><RunTable runs={ended} label="Ended last" /></Part>}
             </div>

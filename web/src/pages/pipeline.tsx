@@ -5,6 +5,7 @@ import { get, post } from "../api/client";
 import type { Pipeline } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, short } from "../core/format";
+import { staleWords } from "../core/freshness";
 import { go } from "../core/going";
 import { useLoad } from "../core/load";
 import { pathOf } from "../core/places";
@@ -18,6 +19,7 @@ import { Icon } from "../parts/icons";
 import { Crumbs, Head, Part } from "../parts/page";
 import { TextLines } from "../parts/preview";
 import { SpecFields } from "../parts/specfields";
+import { StaleBadge, StaleNote } from "../parts/stale";
 import { VersionDiff, Versions } from "../parts/versions";
 import { Age, Command, To } from "../parts/words";
 import { Existing } from "./gone";
@@ -84,7 +86,7 @@ function Shown({ project, title, pipeline, query }: { project: string; title: st
     <>
       <Crumbs>{[<To place={{ page: "pipelines" }}>Pipelines</To>, <span>{project}</span>, <span>{name(pipeline.name)}</span>]}</Crumbs>
       <Head title={headline(pipeline)}
-        lead={[<>{pipeline.version === pipeline.current ? "changed" : "set"} <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null]}
+        lead={[<>{pipeline.version === pipeline.current ? "changed" : "set"} <Age us={pipeline.updated_us} sentence /></>, pipeline.source ? <><Icon of="git" /> source {name(pipeline.source)}</> : "set by hand", pipeline.stopped_by ? `stopped by ${name(pipeline.stopped_by)}` : null, staleWords(pipeline) ? <><Icon of="stale" /> {staleWords(pipeline)}</> : null]}
         acts={pipeline.version === pipeline.current ? <Actions pipeline={pipeline} /> : <To class="btn" place={{ page: "pipeline", ...of }}>Show version {pipeline.current}</To>} />
       <Feeds query={query} of={{ project, pipeline: title }} />
       <div class="cols">
@@ -107,7 +109,8 @@ function Shown({ project, title, pipeline, query }: { project: string; title: st
               const spec = (stage.spec ?? {}) as { description?: string; image?: string; run?: string[]; script?: string };
               const git = (stage.git as { head?: string } | null | undefined)?.head;
               return (
-                <li key={stage.name}><Icon of="stage" /><div class="what"><b><To class="quiet" place={{ page: "repo", project, repo: stage.name }}>{name(stage.name)}</To></b>{stage.gpu && <> <span class="chip gpu">GPU</span></>}
+                <li key={stage.name}><Icon of="stage" /><div class="what"><b><To class="quiet" place={{ page: "repo", project, repo: stage.name }}>{name(stage.name)}</To></b>{stage.gpu && <> <span class="chip gpu">GPU</span></>}{" "}<StaleBadge of={stage.freshness} />
+                  <StaleNote of={stage.freshness} />
                   <p class="small">reads {stage.inputs.map(name).join(", ") || "nothing"}</p>
                   <p class="small cut">{spec.image ? `${name(spec.image)} ` : ""}<code>{name((spec.run ?? []).join(" ").slice(0, 80) || (spec.script ?? "").slice(0, 80))}</code></p>
                   {stage.code && <p class="small">code <span class="id" title={stage.code}>{short(stage.code)}</span>{git ? <> · git <span class="id" title={git}>{short(git)}</span></> : null}</p>}</div></li>
@@ -123,6 +126,6 @@ function Shown({ project, title, pipeline, query }: { project: string; title: st
 export function PipelinePage({ project, pipeline: title, query }: { project: string; pipeline: string; query: URLSearchParams }) {
   const version = versionIn(query, "version") ?? 0;
   const origins = query.get("view") === "effective";
-  const loaded = useLoad(`pipeline ${project}/${title} ${version} ${origins}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, query: { version, origins }, signal }), (event) => event.type === "pipeline");
+  const loaded = useLoad(`pipeline ${project}/${title} ${version} ${origins}`, (signal) => get("/api/v1/pipelines/{project}/{pipeline}", { path: { project, pipeline: title }, query: { version, origins }, signal }), (event) => ["pipeline", "job", "commit"].includes(event.type));
   return <Existing of={loaded} what={`${version ? `version ${version} of ` : ""}pipeline ${name(title)} in ${name(project)}`}>{(pipeline) => <Shown project={project} title={title} pipeline={pipeline} query={query} />}</Existing>;
 }

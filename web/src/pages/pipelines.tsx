@@ -3,6 +3,7 @@ import { get } from "../api/client";
 import type { GitSource, Job, Pipeline } from "../api/schema";
 import { middle, name } from "../core/foreign";
 import { counted, number, short } from "../core/format";
+import { staleWords } from "../core/freshness";
 import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { newestJobs } from "../core/needs";
@@ -83,7 +84,7 @@ function sourcesHeard(sources: GitSource[]): string {
 }
 
 export function Pipelines({ query }: { query: URLSearchParams }) {
-  const loaded = useLoad("pipelines page", load, (event) => ["pipeline", "job", "source"].includes(event.type));
+  const loaded = useLoad("pipelines page", load, (event) => ["pipeline", "job", "commit", "source"].includes(event.type));
   const project = query.get("project") ?? "";
   useAnnounced(loaded.data ? sourcesHeard(loaded.data.sources) || "All sources are in step." : "");
   return (
@@ -104,7 +105,7 @@ export function Pipelines({ query }: { query: URLSearchParams }) {
                 row={(one) => (
                   <tr key={`${one.project}/${one.name}`}>
                     <td><To class="main" row place={{ page: "pipeline", project: one.project, pipeline: one.name }}>{name(one.name)}</To><small>{one.project}{one.state === "stopped" ? " · stopped" : ""}</small></td>
-                    <td><Glyphs pipeline={one} jobs={jobs} more={facts.moreJobs} /><small>{counted(one.stages.length, "stage")}</small></td>
+                    <td><Glyphs pipeline={one} jobs={jobs} more={facts.moreJobs} /><small>{staleWords(one) ? <><Icon of="stale" /> {staleWords(one)}</> : counted(one.stages.length, "stage")}</small></td>
                     <td class="p2 muted">{one.source ? <><Icon of="git" /> {name(one.source)}</> : "set by hand"}</td>
                     <td class="num p2">{one.version}</td>
                     <td class="num"><Age us={one.updated_us} /></td>

@@ -3,6 +3,7 @@ import { get } from "../api/client";
 import type { Branch, Commit, Pipeline, Repo } from "../api/schema";
 import { name } from "../core/foreign";
 import { counted, number, size } from "../core/format";
+import { isStale } from "../core/freshness";
 import { setQuery } from "../core/going";
 import { useLoad } from "../core/load";
 import { readersOf, writerOf } from "../core/repos";
@@ -10,6 +11,7 @@ import { may } from "../core/session";
 import { Icon } from "../parts/icons";
 import { Crumbs, ErrorNote, Head, Part } from "../parts/page";
 import { type Pages, Rows, usePages } from "../parts/rows";
+import { StaleBadge, StaleNote } from "../parts/stale";
 import { DropArea, UploadButton } from "../parts/upload";
 import { Age, Command, Id, Repo as RepoChip, To } from "../parts/words";
 import { Existing } from "./gone";
@@ -62,7 +64,7 @@ function Shown({ project, repo, branch, facts, pages }: { project: string; repo:
     <>
       <Crumbs>{[<To place={{ page: "data" }}>Data</To>, <span>{project}</span>, <RepoChip project={project} repo={repo} />]}</Crumbs>
       <Head title={found.commit ? `${counted(found.files, "file")} in ${name(repo)}${input ? "" : writer ? `, written by ${name(repo)}` : ""}${readBy}.` : `No file yet in ${name(repo)}${readBy}.`}
-        lead={[found.description ? name(found.description) : null, `${size(found.bytes)} in the newest commit`, found.commit_window_ms ? `pushes are gathered for ${found.commit_window_ms / 1000} s` : null]}
+        lead={[found.description ? name(found.description) : null, `${size(found.bytes)} in the newest commit`, found.commit_window_ms ? `pushes are gathered for ${found.commit_window_ms / 1000} s` : null, isStale(found.freshness) ? <StaleBadge of={found.freshness} /> : null]}
         acts={<>{pushes && <UploadButton repos={[{ project, name: repo, branch: head }]} />}
           {found.commit && <To class="btn" place={{ page: "files", project, repo, ref: head, path: "" }}>Browse the files</To>}</>} />
       <div class="cols">
@@ -81,6 +83,7 @@ function Shown({ project, repo, branch, facts, pages }: { project: string; repo:
           {pushes && <DropArea repo={{ project, name: repo, branch: head }} folder="" />}
         </Part>
         <aside aria-label="About this repo">
+          {isStale(found.freshness) && <Part id="stale" title="Out of date"><div class="panel pad"><StaleNote of={found.freshness} /></div></Part>}
           <Part id="about" title="Made by, used by">
             <ul class="rows panel">
               <li><Icon of={input ? "up" : "stage"} /><div class="what">{input ? "It takes pushes" : writer ? <>written by <b>{name(repo)}</b> of <To place={{ page: "pipeline", project, pipeline: writer.pipeline }}>{name(writer.pipeline)}</To></> : "the stage that wrote it is gone"}</div></li>
@@ -98,7 +101,7 @@ function Shown({ project, repo, branch, facts, pages }: { project: string; repo:
 export function RepoPage({ project, repo }: { project: string; repo: string }) {
   const branch = new URLSearchParams(location.search).get("branch") ?? "";
   const key = `repo ${project}/${repo} ${branch}`;
-  const loaded = useLoad(key, (signal) => load(project, repo, branch, signal), (event) => ["commit", "repo", "pipeline"].includes(event.type));
+  const loaded = useLoad(key, (signal) => load(project, repo, branch, signal), (event) => ["commit", "repo", "pipeline", "job"].includes(event.type));
   const pages = usePages<Commit>(key, loaded.data?.commits, async (after) => {
     const page = await get("/api/v1/repos/{project}/{repo}/commits", { path: { project, repo }, query: { limit: PAGE, branch, after } });
     return { items: page.commits, next: page.next ?? undefined };

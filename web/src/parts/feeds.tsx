@@ -187,7 +187,7 @@ export function Feeds({ query, of, titles, beside, right }: {
         <div class="graph-key legend p2">
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="2" fill="none" stroke="var(--edge)" /></svg>stage</span>
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="var(--data-bg)" stroke="var(--data)" /></svg>repo</span>
-          <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="none" stroke="var(--edge)" stroke-dasharray="3 2" /></svg>older than what it was made from</span>
+          <span><svg viewBox="0 0 16 10" aria-hidden="true"><rect x=".5" y=".5" width="15" height="9" rx="4.5" fill="none" stroke="var(--edge)" stroke-dasharray="3 2" /></svg>out of date</span>
           <span><svg viewBox="0 0 16 10" aria-hidden="true"><path d="M0 5h16" stroke="var(--run)" stroke-width="2" /></svg>feeds what runs now</span>
           <span><svg class="bar key" viewBox="0 0 40 6" aria-hidden="true"><rect class="b-fail" width="6" height="6" /><rect class="b-done" x="6" width="12" height="6" /><rect class="b-reused" x="18" width="12" height="6" /></svg>failed, ran, reused, to do</span>
         </div>

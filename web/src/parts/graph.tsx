@@ -115,7 +115,7 @@ function OutputPill({ node, stage, written }: { node: Node; stage: StageState | 
   const text = fit(!commit ? short(written!) : stale ? age(commit.created_us, now.value) : counted(commit.files, "file"), 100);
   const w = Math.ceil(38 + widthOf(text));
   const x = node.x + node.w + HANG - w;
-  const label = `${text}: repo ${name(node.name ?? "")}${commit ? `, ${counted(commit.files, "file")}` : ", as the run wrote it"}${stale ? ", older than its input" : ""}`;
+  const label = `${text}: repo ${name(node.name ?? "")}${commit ? `, ${counted(commit.files, "file")}` : ", as the run wrote it"}${stale ? ", out of date" : ""}`;
   return (
     <a href={href({ page: "files", project: node.project, repo: node.name ?? "", ref: written ?? node.branch ?? "master", path: "" })} aria-label={label}>
       <rect class={`pill ${stale ? "old" : ""}`} x={x} y={node.rail - 12} width={w} height="24" rx="12" />
@@ -387,7 +387,7 @@ function StageRow({ row, states }: { row: ListRow; states: LiveStates }) {
     <tr>
       <td><To class="main" row place={placeOfStage(project, title, stage)}>{name(title)}</To>{row.gpu && <> <span class="chip gpu">GPU</span></>}
         {row.reads.length > 0 && <small class="narrow">reads {row.reads.map(name).join(", ")}</small>}</td>
-      <td><StateWord of={stageState(stage)} /><small>{lineOf(stage).text}{stage?.stale ? " · its repo is older than its input" : ""}</small></td>
+      <td><StateWord of={stageState(stage)} /><small>{lineOf(stage).text}{stage?.stale ? " · its repo is out of date" : ""}</small></td>
       <td class="p2 muted">{row.reads.map(name).join(", ") || "–"}</td>
       <td class="num p2">{tookOf(stage) || <span class="faint">–</span>}</td>
     </tr>
