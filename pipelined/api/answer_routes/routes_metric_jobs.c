@@ -152,12 +152,12 @@ static json_t *figures_json(const struct pl_run_figures *f)
 
 static int add_result(struct pl_conn *c, const struct job *j, const struct result *one, json_t *list, struct pl_err *err)
 {
+    _cleanup_(json_decrefp) json_t *params = json_object(), *combination = json_object();
     _cleanup_free_ char *paths = NULL;
-    json_t *params = json_object();
-    json_t *out =
-        params ? json_pack("{s:o, s:I, s:I, s:o, s:o}", "datum", pl_api_hash_json(&one->datum), "lines", (json_int_t)one->lines,
-                           "broken", (json_int_t)one->broken, "figures", figures_json(&one->figures), "params", params)
-               : NULL;
+    json_t *out = params && combination ? json_pack("{s:o, s:I, s:I, s:o, s:O, s:O}", "datum", pl_api_hash_json(&one->datum),
+                                                    "lines", (json_int_t)one->lines, "broken", (json_int_t)one->broken, "figures",
+                                                    figures_json(&one->figures), "params", params, "combination", combination)
+                                        : NULL;
     int r = out && json_object_update(out, j->base) == 0 ? 0 : pl_err_nomem(err);
 
     r = r < 0 ? r
@@ -165,7 +165,9 @@ static int add_result(struct pl_conn *c, const struct job *j, const struct resul
                             "SELECT coalesce(max(json_extract(detail, '$.paths')), '') FROM attempt WHERE job = ? AND datum = ?",
                             "ih", j->id, &one->datum);
     r = r < 0 ? r : add_env(j->env, params, err);
-    r = r < 0 ? r : add_combination(paths, params, err);
+    r = r < 0 ? r : add_combination(paths, combination, err);
+    if (r == 0 && json_object_update(params, combination) < 0)
+        r = pl_err_nomem(err);
     if (r == 0 && json_object_set_new(out, "paths", json_string(paths)) < 0)
         r = pl_err_nomem(err);
     if (r < 0) {
@@ -528,7 +530,8 @@ static const struct pl_api_route routes[] = {
      .costly = true,
      .summary =
          "Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, "
-         "with its parameters and the last, least and largest value of each figure. `differ` names the parameters that are "
+         "with its parameters (`combination`: those of a `params` input alone) and the last, least and largest value of each "
+         "figure. `differ` names the parameters that are "
          "not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, "
          "by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object "
          "are counted in `broken`. `cut`: only the "
@@ -551,7 +554,8 @@ static const struct pl_api_schema schemas[] = {
     {"MetricJobs", "metrics:string[] lower:string[] differ:string[] metric:string goal:string results:MetricResult[] "
                    "best:MetricBest? next:string?"},
     {"MetricResult", "run:string state:string as:string output:string version:integer created_us:integer started_us:integer? "
-                     "finished_us:integer? gpu_ms:integer datum:string paths:string params:object lines:integer broken:integer "
+                     "finished_us:integer? gpu_ms:integer datum:string paths:string params:object combination:object "
+                     "lines:integer broken:integer "
                      "cut:boolean more_datums:boolean figures:MetricFigure[]"},
     {"MetricFigure", "name:string count:integer last:MetricPoint min:MetricPoint max:MetricPoint"},
     {"MetricPoint", "step:number value:number"},
