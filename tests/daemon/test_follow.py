@@ -225,7 +225,7 @@ def test_metrics_are_followed_at_the_command_line(shared, project, gate):
     assert first + rest == f'{datum[:8]}  {{"step":1,"loss":0.1}}\n{datum[:8]}  {{"step":2}}\n'
     shown = shared.ctl("metrics", f"{project.name}/s@{run[:8]}", "--datum", datum[:12])
     assert shown.out == '{"step":1,"loss":0.1}\n{"step":2}\n'
-    assert [json.loads(line)["line"]["step"] for line in shared.ctl("--json", "metrics", f"{project.name}/s").out.splitlines()] == [1, 2]
+    assert [json.loads(line)["line"]["step"] for line in shared.ctl("--json", "metrics", f"{project.name}/s", "--lines").out.splitlines()] == [1, 2]
     none = shared.ctl("metrics", f"{project.name}/s", "--datum", "none")
     assert none.out == "" and f"stage s, run {run[:8]}: no metrics of datum none." in none.err and "$PL_OUT/metrics.jsonl" in none.err
     assert shared.ctl("metrics", f"{project.name}/s", "--datum", "none", "-q").err == ""

@@ -2,7 +2,7 @@
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
- * Uses:    cli/{local, support}, kube/nodes, net/remote, policy, spec, text, storage/{base, pack, system}
+ * Uses:    cli/{local, support}, kube/nodes, metrics, net/remote, policy, spec, text, storage/{base, pack, system}
  * Threads: Main thread.
  *
  * Inside:
@@ -12,7 +12,7 @@
  *   verb_defaults  update and inspect defaults
  *   verb_job       jobs and datums
  *   verb_logs      logs: what a stage's command printed
- *   verb_metrics   metrics: lines of metrics.jsonl
+ *   verb_metrics   metrics: results side by side, lines of metrics.jsonl
  *   verb_notify    notifications
  *   verb_open      open: the web page at a place
  *   verb_pipeline  pipelines
