@@ -7,7 +7,7 @@ function result(run: string, params: Record<string, unknown>, loss: number[] = [
   const low = loss.indexOf(Math.min(...loss));
   const high = loss.indexOf(Math.max(...loss));
   return {
-    run: run.padEnd(32, "0"), datum: "d".repeat(64), state: "success", as: "", output: "", version: 1, created_us: 1, gpu_ms: 0, paths: "", params: params as never, lines: loss.length, broken: 0, cut: false, more_datums: false,
+    run: run.padEnd(32, "0"), datum: "d".repeat(64), state: "success", as: "", output: "", version: 1, created_us: 1, gpu_ms: 0, paths: "", params: params as never, combination: {}, lines: loss.length, broken: 0, cut: false, more_datums: false,
     figures: loss.length ? [{ name: "loss", count: loss.length, last: point(loss.length - 1), min: point(low), max: point(high) }] : [], ...more,
   };
 }
