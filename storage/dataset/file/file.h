@@ -7,6 +7,7 @@
  *
  * Headers for other rooms:
  *   file_concat  concatenates stored files without reading all bytes
+ *   file_copy    copies the records of a file into packs for another project
  *   file_read    reads the bytes of an entry, in order
  *   file_write   writes bytes as chunks, a chunk list and an entry
  *   shared_dir   reference-counted open folder shared by threads */
