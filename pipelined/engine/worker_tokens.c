@@ -63,12 +63,14 @@ void pl_worker_tokens_settle(struct pl_worker_doors *d)
 }
 
 int pl_worker_tokens_add(struct pl_worker_doors *d, uint64_t worker, uint64_t version, const char *project, const char *stage,
-                         struct pl_err *err)
+                         const char *reads, size_t len, struct pl_err *err)
 {
     struct door *door = calloc(1, sizeof *door);
     int r = door ? pl_principal_worker(worker, version, project, stage, &door->first, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : pl_principal_worker(worker, version, project, stage, &door->own, err);
+    r = r < 0 ? r : pl_principal_worker_reads(door->first, reads, len, err);
+    r = r < 0 ? r : pl_principal_worker_reads(door->own, reads, len, err);
     if (r < 0) {
         drop(door);
         return r;

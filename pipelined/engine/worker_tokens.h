@@ -13,10 +13,11 @@ struct pl_worker_doors *pl_worker_tokens_destroy(struct pl_worker_doors *d);
 /* Called after a start of the daemon when all workers that still run have been added: from now on an unknown
  * worker counts as gone. */
 void pl_worker_tokens_settle(struct pl_worker_doors *d);
-/* Adds a worker of this stage that was started or restored. */
+/* Adds a worker of this stage that was started or restored. `reads`: the other projects of which the stage reads
+ * repos, names that each end with NUL, `len` bytes in all. */
 PL_MUST_CHECK
 int pl_worker_tokens_add(struct pl_worker_doors *d, uint64_t worker, uint64_t version, const char *project, const char *stage,
-                         struct pl_err *err);
+                         const char *reads, size_t len, struct pl_err *err);
 /* Removes the worker from the table and revokes its principals. */
 void pl_worker_tokens_remove(struct pl_worker_doors *d, uint64_t worker);
 #define PL_INCARNATION_BYTES 64

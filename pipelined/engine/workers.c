@@ -32,9 +32,24 @@ void pl_engine_worker_free(void *worker)
 static void poll_over(void *arg);
 static void renewal_over(void *arg);
 
+/* Lists the other projects of which a stage reads repos: names that each end with NUL. */
+static int other_projects(const struct pl_estage *stage, struct pl_buf *out, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < stage->def->n_leaves && r == 0; i++) {
+        const struct pl_input *leaf = stage->def->leaves[i];
+
+        if (pl_input_reads(leaf) && !pl_streq(leaf->project, stage->project))
+            r = pl_buf_add(out, leaf->project, strlen(leaf->project) + 1, err);
+    }
+    return r;
+}
+
 int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
                          struct pl_eworker **ret, struct pl_err *err)
 {
+    _cleanup_(pl_buf_finish) struct pl_buf reads = {0};
     struct pl_eworker *w = calloc(1, sizeof *w);
     int r;
 
@@ -46,7 +61,10 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     memcpy(w->gpus, gpus, n_gpus * sizeof *gpus);
     r = pl_timer_create(e->config.loop, "worker.poll", poll_over, w, &w->poll, err);
     r = r < 0 ? r : pl_timer_create(e->config.loop, "worker.renewal", renewal_over, w, &w->renewal, err);
-    r = r < 0 ? r : pl_worker_tokens_add(e->doors, id, stage->version, stage->project, stage->def->name, err);
+    r = r < 0 ? r : other_projects(stage, &reads, err);
+    r = r < 0 ? r
+              : pl_worker_tokens_add(e->doors, id, stage->version, stage->project, stage->def->name, (const char *)reads.data,
+                                     reads.len, err);
     r = r < 0 ? r : pl_map_put(&e->workers, &id, sizeof id, w, NULL, err);
     if (r < 0) {
         pl_worker_tokens_remove(e->doors, id);

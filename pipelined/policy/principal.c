@@ -27,8 +27,11 @@ int pl_verb_markdown(struct pl_buf *out, struct pl_err *err)
                                         [PL_PERMISSION_SCOPE_MEMBER] = "the project or a repo of it",
                                         [PL_PERMISSION_SCOPE_PROJECT] = "the project",
                                         [PL_PERMISSION_SCOPE_ALL] = "everything"};
-    static const char *const workers[] = {
-        [PL_WORKER_NEVER] = "no", [PL_WORKER_OWN] = "in its stage's project", [PL_WORKER_ALWAYS] = "yes"};
+    static const char *const workers[] = {[PL_WORKER_NEVER] = "no",
+                                          [PL_WORKER_OWN] = "in its stage's project",
+                                          [PL_WORKER_READS] =
+                                              "in its stage's project, and in those of which the stage reads repos",
+                                          [PL_WORKER_ALWAYS] = "yes"};
     int r = pl_buf_add_str(out, "| verb | needs | a worker's token | meaning |\n|---|---|---|---|\n", err);
 
     for (unsigned verb = PL_VERB_MISSING + 1; verb < PL_VERBS && r == 0; verb++) {
@@ -174,6 +177,15 @@ int pl_principal_worker(uint64_t worker, uint64_t version, const char *project, 
     return 0;
 }
 
+int pl_principal_worker_reads(struct pl_principal *p, const char *names, size_t len, struct pl_err *err)
+{
+    p->reads = len ? calloc(1, len + 1) : NULL;
+    if (!p->reads)
+        return len ? pl_err_nomem(err) : 0;
+    memcpy(p->reads, names, len);
+    return 0;
+}
+
 int pl_principal_session(struct pl_principal *token, const char *session, int64_t expires_us, struct pl_principal **ret,
                          struct pl_err *err)
 {
@@ -204,6 +216,7 @@ struct pl_principal *pl_principal_unref(struct pl_principal *p)
 {
     if (p && atomic_fetch_sub(&p->refs, 1) == 1) {
         pl_principal_unref(p->stands_on);
+        free(p->reads);
         free(p);
     }
     return NULL;
@@ -268,6 +281,15 @@ static bool only_watches(const struct pl_principal *p)
     return pl_principal_has(p, PL_ROLE_METRICS) && !pl_principal_has(p, PL_ROLE_READER);
 }
 
+/* True if the worker's stage reads repos of this other project. */
+static bool worker_reads(const struct pl_principal *p, const char *project)
+{
+    for (const char *name = p->reads; name && *name; name += strlen(name) + 1)
+        if (pl_streq(name, project))
+            return true;
+    return false;
+}
+
 static bool worker_may(const struct pl_principal *p, const struct pl_permission_rule *rule, const char *project)
 {
     if (atomic_load(&p->exchanged) && rule != pl_permission_rule(PL_VERB_ATTACH))
@@ -276,7 +298,9 @@ static bool worker_may(const struct pl_principal *p, const struct pl_permission_
      * to exit */
     if (!*p->project)
         return rule == pl_permission_rule(PL_VERB_ATTACH) || rule == pl_permission_rule(PL_VERB_WORK);
-    return rule->worker == PL_WORKER_ALWAYS || (rule->worker == PL_WORKER_OWN && project && pl_streq(project, p->project));
+    if (rule->worker == PL_WORKER_NEVER || rule->worker == PL_WORKER_ALWAYS)
+        return rule->worker == PL_WORKER_ALWAYS;
+    return project && (pl_streq(project, p->project) || (rule->worker == PL_WORKER_READS && worker_reads(p, project)));
 }
 
 bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo)
@@ -310,9 +334,10 @@ static int forbid(const struct pl_principal *p, const struct pl_permission_rule 
     if (atomic_load(&p->exchanged))
         return pl_err_set(err, PL_EAUTH, "this token of %s was exchanged when the worker attached", p->name);
     if (p->kind == PL_PRINCIPAL_WORKER)
-        return pl_err_set(err, PL_EFORBIDDEN, "a worker's token does not allow \"%s\"%s%s", rule->name,
-                          rule->worker == PL_WORKER_OWN ? " outside project " : "",
-                          rule->worker == PL_WORKER_OWN ? p->project : "");
+        return pl_err_set(err, PL_EFORBIDDEN, "a worker's token does not allow \"%s\"%s%s%s", rule->name,
+                          rule->worker == PL_WORKER_NEVER ? "" : " outside project ",
+                          rule->worker == PL_WORKER_NEVER ? "" : p->project,
+                          rule->worker == PL_WORKER_READS ? " and the projects that its stage reads" : "");
     if (rule->over == PL_PERMISSION_SCOPE_SELF)
         return pl_err_set(err, PL_EFORBIDDEN, "%s has only the role metrics, which reads /metrics and nothing else", p->name);
     r = pl_err_set(err, PL_EFORBIDDEN, "\"%s\" needs the role %s over %s, but %s has the role %s there", rule->name,

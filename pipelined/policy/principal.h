@@ -43,6 +43,7 @@ enum pl_permission_scope {
 enum pl_worker_permission {
     PL_WORKER_NEVER,
     PL_WORKER_OWN,   /* in the project of its stage */
+    PL_WORKER_READS, /* in the project of its stage, and in the projects of which its stage reads repos */
     PL_WORKER_ALWAYS /* the handler checks the request against the worker's leases */
 };
 
@@ -56,7 +57,7 @@ enum pl_worker_permission {
     X(READ, "read", REPO, READER, NEVER, "a repo's branches, commits and files; a stage's jobs, logs and metrics")               \
     X(WRITE, "write", REPO, WRITER, NEVER, "put, commit, branch; rerun and stop a stage")                                        \
     X(REMOVE, "remove", REPO, ADMIN, NEVER, "delete a repo")                                                                     \
-    X(FETCH, "fetch", MEMBER, READER, OWN, "bytes by their hash, which only callers with access to them know")                   \
+    X(FETCH, "fetch", MEMBER, READER, READS, "bytes by their hash, which only callers with access to them know")                 \
     X(STORE, "store", MEMBER, WRITER, OWN, "upload packs: bytes that no commit refers to yet")                                   \
     X(DEFINE, "define", PROJECT, WRITER, NEVER,                                                                                  \
       "create repos; create, change, run, stop and delete pipelines, whose code then runs")                                      \
@@ -127,6 +128,8 @@ struct pl_principal {
     uint64_t version;                    /* WORKER: version of the stage that it serves */
     char project[PL_NAME_MAX_BYTES + 1]; /* WORKER: project of that stage */
     char stage[PL_NAME_MAX_BYTES + 1];   /* WORKER: name of that stage */
+    /* WORKER: the other projects of which that stage reads repos, each with its NUL, ended by ""; owned; NULL = none */
+    char *reads;
     /* Login session of a browser: its id ("" = none), its end (wall clock, µs), and an owned reference to the principal of
      * the token that it was opened with. */
     char session[PL_TOKEN_ID_HEX + 1];
@@ -152,6 +155,10 @@ int pl_principal_daemon(struct pl_principal **ret, struct pl_err *err);
 PL_MUST_CHECK
 int pl_principal_worker(uint64_t worker, uint64_t version, const char *project, const char *stage, struct pl_principal **ret,
                         struct pl_err *err);
+/* Lets the worker fetch from these other projects, of which its stage reads repos: names that each end with NUL, `len`
+ * bytes in all. Copies them. Call it before another thread has the principal. Returns PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_principal_worker_reads(struct pl_principal *p, const char *names, size_t len, struct pl_err *err);
 /* Makes the principal of a login session of `token`, with the same user, grants and limit. It can be revoked alone, and it
  * ends when `token` is revoked. It holds a reference to `token`. Returns PL_ENOMEM. */
 PL_MUST_CHECK

@@ -50,7 +50,13 @@ static struct pl_principal *make(const char *text)
         MUST(pl_principal_daemon(&p, &err));
     else if (pl_streq(text, "worker"))
         MUST(pl_principal_worker(7, 1, "here", "stage", &p, &err));
-    else if (pl_streq(text, "exchanged worker")) {
+    else if (pl_streq(text, "worker there") || pl_streq(text, "worker there that reads here")) {
+        static const char reads[] = "her\0here\0here2"; /* each with its NUL */
+
+        MUST(pl_principal_worker(9, 1, "there", "stage", &p, &err));
+        if (!pl_streq(text, "worker there"))
+            MUST(pl_principal_worker_reads(p, reads, sizeof reads, &err));
+    } else if (pl_streq(text, "exchanged worker")) {
         MUST(pl_principal_worker(7, 1, "here", "stage", &p, &err));
         atomic_store(&p->exchanged, true);
     } else if (pl_streq(text, "gone worker"))
@@ -102,6 +108,8 @@ static void a_role_allows_what_the_table_says(void **state)
         {"*=metrics here=reader", "OLSmvR--f------"},
         {"*=metrics | *=reader", "O--m-----------"},
         {"worker", "O-S-----fs---ap"},
+        {"worker there", "O-S----------ap"},
+        {"worker there that reads here", "O-S-----f----ap"},
         {"gone worker", "O------------ap"},
         {"exchanged worker", "O------------a-"},
         /* a token takes away, never adds */
