@@ -186,3 +186,21 @@ def test_its_routes_refuse_what_they_cannot_do(daemon):
         d.http("GET", "/api/v1/gc?wait_ms=1000000")
     assert e.value.status == 400
     assert d.http("DELETE", "/api/v1/gc")["running"] is False
+
+
+def test_what_a_job_of_another_project_reads_stays_until_it_has_read_it(daemon, gate):
+    """The commit and its repo are gone, but a datum that waits for its turn reads of it."""
+    d = daemon
+    other, mine = d.project("other").repo("data"), d.project("mine")
+    files = d.write("files/f0", noise(300_000, 5))
+    d.write("files/f1", noise(300_000, 6))
+    d.ctl("put", "file", "other/data@hold", "-r", "-f", os.path.dirname(files))
+    mine.stages(sh("s", f'{gate.wait}; cat "$PL_INPUT_DATA" > "$PL_OUT/$(basename "$PL_INPUT_DATA")"', "other/data@hold", "/*"))
+    run = next(r["id"] for r in d.get("/runs", limit=5)["runs"] if r["cause"] == "pipeline")
+    gate.arrived()
+    d.ctl("delete", "repo", "other/data", "--force", "--yes")
+    collect(d)
+    gate.leave_open()
+    assert d.wait(run)["state"] == "success"
+    assert mine.read("s", "f0") == noise(300_000, 5) and mine.read("s", "f1") == noise(300_000, 6)
+    assert_whole(d)

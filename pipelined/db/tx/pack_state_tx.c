@@ -147,7 +147,8 @@ int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t 
     return pl_sql_int(c, err, ret,
                       "SELECT coalesce(min(seq), 9223372036854775807) FROM (SELECT opened_seq AS seq FROM session"
                       " WHERE project = ?1 AND lease_us >= ?2"
-                      " UNION ALL SELECT l.seq FROM lease l JOIN job j ON j.id = l.job WHERE j.project = ?1)",
+                      " UNION ALL SELECT l.seq FROM lease l JOIN job j ON j.id = l.job WHERE j.project = ?1 OR EXISTS"
+                      " (SELECT 1 FROM json_each(j.inputs) i WHERE json_extract(i.value, '$.project') = ?1))",
                       "si", project, now_us);
 }
 
