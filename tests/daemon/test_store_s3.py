@@ -219,3 +219,17 @@ def test_a_small_commit_asks_nothing(mock, over):
     made = [r for r in made if not r.startswith("GET /bucket/the/prefix/log/")]  # the daemon's look every few seconds whether another took over
     assert len([r for r in made if r.startswith("PUT /bucket/the/prefix/p/")]) <= 2, made
     assert all(r.startswith(("PUT /bucket/the/prefix/p/", "PUT /bucket/the/prefix/log/")) for r in made), made
+
+
+def test_a_stage_reads_the_bucket_of_another_project(mock, over):
+    d = over(mock).start()
+    other, mine = d.project("other").repo("data"), d.project("mine")
+    big = bytes(range(256)) * 20000
+    mine.stages(sh("s", 'cat "$PL_INPUT_DATA"/big "$PL_INPUT_DATA"/small >"$PL_OUT/f"; ln -s "$PL_INPUT_DATA/big" "$PL_OUT/l"', "other/data"))
+    other.commit("data", {"small": "small"})
+    assert d.wait(other.push("data", "big", big)["run"])["state"] == "success"
+    assert mine.read("s", "f") == big + b"small" and mine.read("s", "l") == big
+    d.stop()
+    d.start()
+    assert d.wait(other.commit("data", {"small": "new"})["run"])["state"] == "success"
+    assert mine.read("s", "f") == big + b"new"

@@ -58,3 +58,19 @@ def test_a_pod_reads_and_writes_a_bucket_and_has_no_key_to_it(world, gate, store
     after = one.daemon.get("/status")["packs"]
     assert after["urls_get"] > before["urls_get"] and after["urls_put"] > before["urls_put"], (before, after)
     assert after["bytes_in"] == before["bytes_in"], (before, after)  # of the pod's bytes none went through the daemon
+
+
+def test_a_pod_reads_the_bucket_of_another_project_by_urls_and_writes_only_into_its_own(world, gate, store):  # noqa: F811
+    one = world([nodes.cpu("a")], options=store.words)
+    big = os.urandom(3 << 20)
+    other, mine = one.daemon.project("other").repo("data"), one.daemon.project("mine")
+    mine.stages({**kit.sh("st", f"{gate.wait}; cp /pfs/data/big /pfs/out/copy; ln -s /pfs/data/big /pfs/out/link", **ONCE), "input": {"repo": "other/data", "glob": "/"}})
+    run = other.push("data", "big", big)["run"]
+    before = one.daemon.get("/status")["packs"]
+    gate.arrived()
+    gate.open()
+    succeeds(one, run)
+    assert mine.read("st", "copy") == mine.read("st", "link") == big
+    after = one.daemon.get("/status")["packs"]
+    assert after["urls_get"] > before["urls_get"] and after["urls_put"] > before["urls_put"], (before, after)
+    assert after["bytes_in"] == before["bytes_in"], (before, after)

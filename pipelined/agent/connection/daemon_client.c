@@ -1,4 +1,4 @@
-/* Keeps one endpoint (HTTP client and remote store) per URL and token. A new URL or token adds an endpoint;
+/* Keeps one endpoint (HTTP client and remote stores) per URL and token. A new URL or token adds an endpoint;
  * the old ones stay until the end. The time since the daemon stopped answering decides when retrying ends. */
 #include "pipelined/agent/connection/daemon_client.h"
 
@@ -17,14 +17,22 @@
 /* how often pl_daemon_client_retry checks for an interrupt while it sleeps */
 #define INTERRUPT_LOOK_MS 50
 
+/* The store of one project. */
+struct store {
+    struct store *next;
+    char *project;
+    struct pl_remote *remote;
+};
+
 /* One URL and token of the daemon. Old endpoints stay until the end, because another thread may be in a
  * call. */
 struct endpoint {
     struct endpoint *older;
     char *url;
     struct pl_http_client *client;
-    struct pl_remote *remote; /* NULL until the store was opened */
-    /* the remote has an open upload session */
+    struct pl_remote *remote; /* the store of the stage's project; NULL until it was opened */
+    struct store *others;     /* stores of other projects that the stage reads */
+    /* `remote` has an open upload session */
     bool in_session;
 };
 
@@ -34,11 +42,11 @@ struct pl_uplink {
     char *ca;
     char *store_url; /* "file:///DIR" or NULL */
     const char *remedy;
-    char *project; /* project of the store; NULL before pl_daemon_client_open_store */
+    char *project; /* project of the stage; NULL before pl_daemon_client_open_store */
     int64_t orphan_ms;
     atomic_bool *stopping;
     int wake_fd; /* eventfd; stays readable once the agent is stopping */
-    /* guards current, its remotes and sessions, sessions_ended, token */
+    /* guards current, its stores and sessions, sessions_ended, token */
     pthread_mutex_t lock;
     struct endpoint *current;
     uint64_t sessions_ended;
@@ -121,6 +129,16 @@ int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct
     return 0;
 }
 
+static void close_others(struct endpoint *e)
+{
+    for (struct store *s = e->others, *next; s; s = next) {
+        next = s->next;
+        pl_remote_close(s->remote);
+        free(s->project);
+        free(s);
+    }
+}
+
 struct pl_uplink *pl_daemon_client_destroy(struct pl_uplink *l)
 {
     if (!l)
@@ -130,6 +148,7 @@ struct pl_uplink *pl_daemon_client_destroy(struct pl_uplink *l)
         if (e->in_session && e == l->current && !pl_daemon_client_down(l))
             pl_remote_end_session(e->remote);
         pl_remote_close(e->remote);
+        close_others(e);
         pl_http_client_destroy(e->client);
         free(e->url);
         free(e);
@@ -297,6 +316,8 @@ void pl_uplink_interrupt(struct pl_uplink *l)
         pl_http_client_interrupt(e->client);
         if (e->remote)
             pl_remote_interrupt(e->remote);
+        for (struct store *s = e->others; s; s = s->next)
+            pl_remote_interrupt(s->remote);
     }
     pthread_mutex_unlock(&l->lock);
 }
@@ -313,8 +334,48 @@ static bool is_others_interrupt(const struct pl_uplink *l, int code)
     return code == PL_ECANCELED && !atomic_load(l->stopping);
 }
 
-/* Gets the remote store of the current endpoint, and opens it first if necessary. `session`: also open an
- * upload session. */
+static int connect_store(struct pl_uplink *l, const char *project, struct pl_remote **ret, struct pl_err *err)
+{
+    struct pl_remote *remote = NULL;
+    int r = pl_remote_open(l->current->client, project, &remote, err);
+
+    if (r == 0 && l->store_url)
+        r = pl_remote_set_store(remote, l->store_url, err);
+    if (r < 0)
+        pl_remote_close(remote);
+    else
+        *ret = remote;
+    return r;
+}
+
+/* Gets the current endpoint's store of another project, and opens it first if necessary. Call with the lock held. */
+static int other_store(struct pl_uplink *l, const char *project, struct pl_remote **ret, struct pl_err *err)
+{
+    struct endpoint *e = l->current;
+    struct store *s = e->others;
+    int r;
+
+    while (s && !pl_streq(s->project, project))
+        s = s->next;
+    if (!s) {
+        s = calloc(1, sizeof(*s));
+        if (s)
+            s->project = strdup(project);
+        r = s && s->project ? connect_store(l, project, &s->remote, err) : pl_err_nomem(err);
+        if (r < 0) {
+            free(s ? s->project : NULL);
+            free(s);
+            return r;
+        }
+        s->next = e->others;
+        e->others = s;
+    }
+    *ret = s->remote;
+    return 0;
+}
+
+/* Gets the store of the stage's project of the current endpoint, and opens it first if necessary. `session`: also open
+ * an upload session. */
 static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret, struct pl_err *err)
 {
     struct endpoint *e;
@@ -322,16 +383,27 @@ static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret
 
     pthread_mutex_lock(&l->lock);
     e = l->current;
-    if (!e->remote) {
-        r = pl_remote_open(e->client, l->project, &e->remote, err);
-        if (r == 0 && l->store_url)
-            r = pl_remote_set_store(e->remote, l->store_url, err);
-    }
+    if (!e->remote)
+        r = connect_store(l, l->project, &e->remote, err);
     if (r == 0 && session && !e->in_session) {
         r = pl_remote_session(e->remote, err);
         e->in_session = r == 0;
     }
     *ret = e->remote;
+    pthread_mutex_unlock(&l->lock);
+    return note(l, r);
+}
+
+/* Gets the store that `user` reads, of the current endpoint. */
+static int open_read(const struct pl_uplink_user *user, struct pl_remote **ret, struct pl_err *err)
+{
+    struct pl_uplink *l = user->link;
+    int r;
+
+    if (!user->project || pl_streq(user->project, l->project))
+        return open_remote(l, false, ret, err);
+    pthread_mutex_lock(&l->lock);
+    r = other_store(l, user->project, ret, err);
     pthread_mutex_unlock(&l->lock);
     return note(l, r);
 }
@@ -352,27 +424,27 @@ int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct
     return r;
 }
 
-void pl_daemon_client_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
+void pl_daemon_client_locate(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n)
 {
     struct pl_remote *remote;
 
-    if (n > 0 && open_remote(l, false, &remote, NULL) == 0)
+    if (n > 0 && open_read(user, &remote, NULL) == 0)
         (void)!pl_remote_locate(remote, ids, n, NULL);
 }
 
-void pl_daemon_client_prefetch(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
+void pl_daemon_client_prefetch(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n)
 {
     struct pl_remote *remote;
 
-    if (n > 0 && open_remote(l, false, &remote, NULL) == 0)
+    if (n > 0 && open_read(user, &remote, NULL) == 0)
         (void)!pl_remote_will_read(remote, ids, n, NULL);
 }
 
-bool pl_daemon_client_reads_files(struct pl_uplink *l)
+bool pl_daemon_client_reads_files(const struct pl_uplink_user *user)
 {
     struct pl_remote *remote;
 
-    return open_remote(l, false, &remote, NULL) == 0 && pl_remote_is_local(remote);
+    return open_read(user, &remote, NULL) == 0 && pl_remote_is_local(remote);
 }
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
@@ -387,7 +459,7 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
         r = pl_uplink_check(user, err);
         if (r < 0)
             return r;
-        r = open_remote(l, false, &remote, err);
+        r = open_read(user, &remote, err);
         if (r == 0) {
             const struct pl_chunk_reader reader = pl_remote_reader(remote);
             r = note(l, reader.get(reader.self, id, kind, ret, err));

@@ -96,13 +96,16 @@ bool pl_daemon_client_down(const struct pl_uplink *l);
 /* Ends all running sleeps of pl_daemon_client_retry. May be called in a signal handler. */
 void pl_daemon_client_wake(struct pl_uplink *l);
 
-/* Opens the daemon's store of `project`; call it once, before reading or writing. Retries while the daemon is
- * away. */
+/* Opens the daemon's store of `project`, the project of the worker's stage, into which the worker writes; call it once,
+ * before reading or writing. Retries while the daemon is away. */
 PL_MUST_CHECK
 int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct pl_err *err);
-/* One user of the store: a reader or writer, and a callback that says whether its work is still wanted. */
+/* One user of a store: a reader or writer, and a callback that says whether its work is still wanted. */
 struct pl_uplink_user {
     struct pl_uplink *link;
+    /* the project whose store is read; NULL = that of pl_daemon_client_open_store. The store of another project is
+     * opened with the first read, and is only read. Borrowed */
+    const char *project;
     bool (*wanted)(void *self); /* false = cancel the work; called on any thread; NULL = always wanted */
     void *self;
 };
@@ -119,9 +122,9 @@ int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err);
 void pl_uplink_interrupt(struct pl_uplink *l);
 /* Asks the daemon in one request where these chunks are stored. Ignores failures: the reads that follow
  * report them. */
-void pl_daemon_client_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
+void pl_daemon_client_locate(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n);
 /* Like pl_daemon_client_locate, for chunks that will be read next, in this order; starts fetching them in the
  * background. */
-void pl_daemon_client_prefetch(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
+void pl_daemon_client_prefetch(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n);
 /* True if packs are read as files of this machine and not over HTTP. */
-bool pl_daemon_client_reads_files(struct pl_uplink *l);
+bool pl_daemon_client_reads_files(const struct pl_uplink_user *user);

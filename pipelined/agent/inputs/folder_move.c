@@ -1,5 +1,7 @@
-/* Renames each entry from one folder descriptor to the other. */
+/* Renames each entry from one folder descriptor to the other, or exchanges two names. */
 #include "pipelined/agent/inputs/folder_move.h"
+
+#include "storage/system/io.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -65,4 +67,15 @@ int pl_folder_move(int from_fd, const char *shown, const char *to, struct pl_err
     r = move_all(dir, from_fd, shown, to_fd, err);
     closedir(dir);
     return r;
+}
+
+int pl_folder_put(const char *next, const char *at, struct pl_err *err)
+{
+    if (renameat2(AT_FDCWD, next, AT_FDCWD, at, RENAME_EXCHANGE) == 0)
+        return 1;
+    if (errno != ENOENT && errno != EINVAL)
+        return pl_err_errno(err, errno, "%s", at);
+    if (errno == EINVAL && pl_io_remove_tree(at, err) < 0)
+        return PL_EIO;
+    return rename(next, at) < 0 ? pl_err_errno(err, errno, "%s", at) : 0;
 }

@@ -1,5 +1,5 @@
-/* folder_move: moves everything in one folder to another by renaming its top-level entries. Used for folders
- * that are mount points, because a mount point cannot be renamed. */
+/* folder_move: puts folders in place by renames: exchanges two names, or moves the top-level entries of a folder that is a
+ * mount point, because a mount point cannot be renamed. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -9,3 +9,7 @@
  * codes of errno: a part may have been moved. */
 PL_MUST_CHECK
 int pl_folder_move(int from_fd, const char *shown, const char *to, struct pl_err *err);
+/* Puts `next` at the path `at`. Returns 1 if the previous content of `at` is now at `next`; 0 if `at` did not exist, or if the
+ * file system cannot exchange two names: then the previous content was removed. PL_EIO. */
+PL_MUST_CHECK
+int pl_folder_put(const char *next, const char *at, struct pl_err *err);

@@ -104,7 +104,7 @@ void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_ca
 
     if (!ids)
         return;
-    if (cache && pl_daemon_client_reads_files(user->link))
+    if (cache && pl_daemon_client_reads_files(user))
         /* announce all chunks to a store on this machine: that is cheaper than looking each file up in the
          * cache */
         cache = NULL;
@@ -112,7 +112,7 @@ void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_ca
         if ((entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST) &&
             !(cache && pl_file_cache_has(cache, &entries[i])))
             ids[wanted++] = entries[i].id;
-    pl_daemon_client_prefetch(user->link, ids, wanted);
+    pl_daemon_client_prefetch(user, ids, wanted);
 }
 
 static int grow(struct pl_input_entries *s, struct pl_err *err)

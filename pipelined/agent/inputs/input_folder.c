@@ -4,6 +4,7 @@
 
 #include "storage/system/io.h"
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -141,6 +142,15 @@ static int write_few(struct pl_input_folder *f, const struct pl_entry_source *en
 
 /* ---- a whole match ---- */
 
+int pl_input_files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *ret, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < wi->n_files; i++)
+        r = pl_buf_add(ret, wi->files[i], strlen(wi->files[i]) + 1, err);
+    return r;
+}
+
 /* Creates the matched folder, so that it exists even if the globs leave out all its files. */
 static int make_match(const char *dest, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
@@ -189,4 +199,27 @@ int pl_input_build(struct pl_input_folder *f, const struct pl_agent_protocol_inp
     }
     pl_input_entries_finish(&source);
     return r;
+}
+
+/* ---- files that the command may change ---- */
+
+static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)ftw;
+    return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
+}
+
+static int make_writable_by_group(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    const mode_t more = type == FTW_F ? 0220 : type == FTW_D ? 0070 : 0;
+
+    (void)ftw;
+    return more ? chmod(path, (st->st_mode & 07777) | more) : 0;
+}
+
+int pl_input_make_writable(const char *folder, bool by_group, struct pl_err *err)
+{
+    if (nftw(folder, by_group ? make_writable_by_group : make_writable, 16, FTW_PHYS) != 0)
+        return pl_err_errno(err, errno, "%s", folder);
+    return 0;
 }

@@ -55,3 +55,9 @@ int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entr
 PL_MUST_CHECK
 int pl_input_build(struct pl_input_folder *f, const struct pl_agent_protocol_input *wi, const char *dest,
                    struct pl_input_sums *ret, struct pl_err *err);
+/* Joins the globs of an input, each with its NUL, in `ret`: the same globs give the same bytes. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_input_files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *ret, struct pl_err *err);
+/* Makes the files of a folder writable for the command; `by_group`: it runs as another user of the folder's group. PL_EIO. */
+PL_MUST_CHECK
+int pl_input_make_writable(const char *folder, bool by_group, struct pl_err *err);

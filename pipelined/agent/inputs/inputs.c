@@ -10,7 +10,6 @@
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -46,8 +45,9 @@ enum staged {
 
 struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
-    struct copy front, back; /* records of WORK/pfs/<name> and WORK/next/<name> */
-    bool littered;           /* WORK/next/<name> exists */
+    char project[PL_NAME_MAX_BYTES + 1]; /* project of the repo that the input reads; "" = that of the stage */
+    struct copy front, back;             /* records of WORK/pfs/<name> and WORK/next/<name> */
+    bool littered;                       /* WORK/next/<name> exists */
     /* record of the input staged last, in WORK/next or already applied; `latest` and `ahead` belong to the
      * staging thread */
     struct copy latest;
@@ -61,10 +61,10 @@ struct slot {
 struct pl_inputs {
     struct pl_inputs_config config;
     struct pl_file_cache *cache;
-    struct pl_node_cache nodes;
-    struct pl_input_folder folder;
-    bool saved;      /* WORK/next/.checkpoint holds what an earlier attempt saved */
-    bool ahead_made; /* WORK/next/.ahead exists; belongs to the staging thread */
+    struct pl_input_stores stores;
+    struct pl_input_folder folder; /* reads the store that use_store chose last */
+    bool saved;                    /* WORK/next/.checkpoint holds what an earlier attempt saved */
+    bool ahead_made;               /* WORK/next/.ahead exists; belongs to the staging thread */
     struct slot slots[PL_AGENT_PROTOCOL_INPUTS_MAX];
     size_t n_slots;
 };
@@ -91,15 +91,21 @@ int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **r
     if (!in)
         return pl_err_nomem(err);
     in->config = *config;
-    r = pl_node_cache_init(&in->nodes, &config->reader, PL_INPUTS_NODES, err);
+    r = pl_input_stores_init(&in->stores,
+                             &(struct pl_input_stores_config){.project = config->project,
+                                                              .reader = config->reader,
+                                                              .user = config->user,
+                                                              .first = config->first,
+                                                              .nodes = PL_INPUTS_NODES},
+                             err);
     if (r == 0 && config->cache && config->read_only)
         r = open_cache(in, err);
     if (r < 0) {
         pl_inputs_destroy(in);
         return r;
     }
-    in->folder =
-        (struct pl_input_folder){.reader = config->reader, .user = config->user, .cache = in->cache, .nodes = &in->nodes};
+    in->folder = (struct pl_input_folder){
+        .reader = config->reader, .user = config->user, .cache = in->cache, .nodes = &in->stores.list->nodes};
     *ret = in;
     return 0;
 }
@@ -122,7 +128,7 @@ struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in)
         copy_forget(&in->slots[i].ahead);
         pl_tree_cursor_destroy(in->slots[i].cursor);
     }
-    pl_node_cache_finish(&in->nodes);
+    pl_input_stores_finish(&in->stores);
     pl_buf_finish(&in->folder.scratch);
     pl_file_cache_close(in->cache);
     free(in);
@@ -137,24 +143,33 @@ static struct slot *known_slot(struct pl_inputs *in, const char *name)
     return NULL;
 }
 
-static struct slot *slot_of(struct pl_inputs *in, const char *name)
+static struct slot *slot_of(struct pl_inputs *in, const struct pl_agent_protocol_input *wi)
 {
-    struct slot *s = known_slot(in, name);
+    struct slot *s = known_slot(in, wi->name);
 
     if (s || in->n_slots == PL_AGENT_PROTOCOL_INPUTS_MAX)
         return s;
     s = &in->slots[in->n_slots++];
-    snprintf(s->name, sizeof(s->name), "%s", name);
+    snprintf(s->name, sizeof(s->name), "%s", wi->name);
+    snprintf(s->project, sizeof(s->project), "%s", wi->project ? wi->project : "");
     return s;
 }
 
-/* Joins the globs of an input, each with its NUL. */
-static int files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *ret, struct pl_err *err)
+static void read_from(struct pl_inputs *in, struct pl_input_store *store)
 {
-    int r = 0;
+    in->folder.reader = store->reader;
+    in->folder.user = store->user;
+    in->folder.nodes = &store->nodes;
+}
 
-    for (size_t i = 0; r == 0 && i < wi->n_files; i++)
-        r = pl_buf_add(ret, wi->files[i], strlen(wi->files[i]) + 1, err);
+/* Makes the store of a project (NULL = that of the stage) the one from which files and nodes are read next. */
+static int use_store(struct pl_inputs *in, const char *project, struct pl_err *err)
+{
+    struct pl_input_store *store;
+    int r = pl_input_stores_get(&in->stores, project, &store, err);
+
+    if (r == 0)
+        read_from(in, store);
     return r;
 }
 
@@ -185,11 +200,11 @@ static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, c
     return 0;
 }
 
-/* Finds the entry of the match `wi`, a file. The cursor stays open: the next match is usually near. */
+/* Finds the entry of the match `wi`, a file, whose store is in use. The cursor stays open: the next match is usually near. */
 static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_entry *ret,
                      struct pl_err *err)
 {
-    const struct pl_node_source source = pl_node_cache_source(&in->nodes);
+    const struct pl_node_source source = pl_node_cache_source(in->folder.nodes);
     struct pl_tree_item item;
     int r = 0;
 
@@ -213,25 +228,40 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent
     return 0;
 }
 
+/* Finds out where the files of those inputs are that are read from this store. `ids` has space for all `n` inputs. */
+static void locate_files(struct pl_inputs *in, struct pl_input_store *store, const struct pl_agent_protocol_input *inputs,
+                         size_t n, struct pl_hash *ids)
+{
+    size_t n_ids = 0;
+
+    read_from(in, store);
+    for (size_t i = 0; i < n; i++) {
+        struct pl_input_store *of = NULL;
+        struct pl_entry e;
+        struct slot *s;
+
+        if (!inputs[i].file || pl_input_stores_get(&in->stores, inputs[i].project, &of, NULL) < 0 || of != store)
+            continue;
+        s = slot_of(in, &inputs[i]);
+        if (s && find_file(in, s, &inputs[i], &e, NULL) == 0 && (e.content == PL_CONTENT_CHUNK || e.content == PL_CONTENT_LIST))
+            ids[n_ids++] = e.id;
+    }
+    pl_daemon_client_locate(store->user, ids, n_ids);
+}
+
 void pl_inputs_prepare(struct pl_inputs *in, const struct pl_agent_protocol_task *task)
 {
     _cleanup_free_ struct pl_hash *ids = NULL;
-    size_t n = 0, max = 0;
+    size_t max = 0;
 
     if (!in->config.user || task->n_rows < 2)
         return;
     for (size_t i = 0; i < task->n_rows; i++)
         max += task->rows[i].n_inputs;
     ids = malloc((max + 1) * sizeof(*ids));
-    for (size_t i = 0; ids && i < max; i++) {
-        struct slot *s = slot_of(in, task->inputs[i].name);
-        struct pl_entry e;
-        if (s && task->inputs[i].file && find_file(in, s, &task->inputs[i], &e, NULL) == 0 &&
-            (e.content == PL_CONTENT_CHUNK || e.content == PL_CONTENT_LIST))
-            ids[n++] = e.id;
-    }
-    if (ids)
-        pl_daemon_client_locate(in->config.user->link, ids, n);
+    /* the loop also reaches the stores that it adds, which are appended to the list */
+    for (struct pl_input_store *store = in->stores.list; ids && store; store = store->next)
+        locate_files(in, store, task->inputs, max, ids);
 }
 
 /* ---- building in WORK/next ---- */
@@ -329,28 +359,6 @@ static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_ag
     return r < 0 ? r : build_file(in, s, wi, path, ret, err);
 }
 
-static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)ftw;
-    return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
-}
-
-static int make_writable_by_group(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    const mode_t more = type == FTW_F ? 0220 : type == FTW_D ? 0070 : 0;
-
-    (void)ftw;
-    return more ? chmod(path, (st->st_mode & 07777) | more) : 0;
-}
-
-/* Makes the files of a folder writable for the command. */
-static int open_to_command(const struct pl_inputs *in, const char *folder, struct pl_err *err)
-{
-    if (nftw(folder, in->config.by_group ? make_writable_by_group : make_writable, 16, FTW_PHYS) != 0)
-        return pl_err_errno(err, errno, "%s", folder);
-    return 0;
-}
-
 /* Writes what apply puts in place at the path `next`: the matched file alone (`bare`) or the input's folder. */
 static int build(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, bool bare, const char *next,
                  struct pl_input_sums *ret, struct pl_err *err)
@@ -367,7 +375,7 @@ static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_
     in->folder.cache = NULL;
     r = build_folder(in, s, wi, next, ret, err);
     in->folder.cache = in->cache;
-    return r < 0 ? r : open_to_command(in, next, err);
+    return r < 0 ? r : pl_input_make_writable(next, in->config.by_group, err);
 }
 
 /* True if `c`, the checkout of another commit, can be changed into the match `wi` instead of writing `wi`
@@ -414,7 +422,7 @@ static int change(struct pl_inputs *in, struct slot *s, const struct pl_agent_pr
 static void key_of(const struct pl_inputs *in, const struct slot *s, const char *path, const char *files, size_t files_len,
                    char out[PL_INPUT_REUSE_KEY])
 {
-    const char *const texts[] = {in->config.project, in->config.stage, s->name, path};
+    const char *const texts[] = {in->config.project, in->config.stage, s->project, s->name, path};
 
     pl_input_reuse_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
 }
@@ -466,11 +474,12 @@ static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
     _cleanup_(pl_buf_finish) struct pl_buf files = {0};
     struct pl_input_sums sums = {0};
     char parent[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
-    int r = files_key(wi, &files, err);
+    int r = pl_input_files_key(wi, &files, err);
 
     if (r < 0 || wi->json || wi->writable || copy_is_of(&s->latest, wi, &files))
         return r;
-    r = clear_ahead(in, s, err);
+    r = use_store(in, wi->project, err);
+    r = r < 0 ? r : clear_ahead(in, s, err);
     r = r < 0 ? r : pl_input_path(parent, in->config.work, AHEAD, err);
     if (r == 0 && !in->ahead_made)
         r = pl_io_mkdirs(parent, 0755, err);
@@ -586,14 +595,15 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     /* no hard links, because the command may write to the files */
     const struct pl_checkout_options options = {.replace = true};
     struct pl_input_entries source = {0};
-    int r = pl_input_entries_open(&in->nodes, in->config.user, NULL, &all, &source, err);
+    int r = use_store(in, NULL, err);
 
+    r = r < 0 ? r : pl_input_entries_open(in->folder.nodes, in->folder.user, NULL, &all, &source, err);
     if (r == 0) {
         const struct pl_entry_source entries = pl_input_entries_entries(&source);
-        r = pl_checkout(&entries, &in->config.reader, dest, &options, NULL, err);
+        r = pl_checkout(&entries, &in->folder.reader, dest, &options, NULL, err);
     }
     pl_input_entries_finish(&source);
-    return r < 0 ? r : open_to_command(in, dest, err);
+    return r < 0 ? r : pl_input_make_writable(dest, in->config.by_group, err);
 }
 
 /* Writes the checkpoint of an earlier attempt at the datum to WORK/next/.checkpoint. */
@@ -625,12 +635,13 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *
     }
     for (size_t i = 0; r == 0 && i < row->n_inputs; i++) {
         const struct pl_agent_protocol_input *wi = &row->inputs[i];
-        struct slot *s = slot_of(in, wi->name);
+        struct slot *s = slot_of(in, wi);
         _cleanup_(pl_buf_finish) struct pl_buf files = {0};
 
         if (!s)
             return pl_err_set(err, PL_ELIMIT, "a worker supports at most %u inputs", PL_AGENT_PROTOCOL_INPUTS_MAX);
-        r = files_key(wi, &files, err);
+        r = pl_input_files_key(wi, &files, err);
+        r = r < 0 ? r : use_store(in, wi->project, err);
         r = r < 0 ? r : stage_one(in, s, wi, &files, alone, err);
         r = r < 0 ? r : copy_note(&s->latest, wi, &files, &(struct pl_input_sums){0}, err);
         if (r < 0)
@@ -655,23 +666,10 @@ static void exchange_notes(struct slot *s)
     s->littered = s->back.filled;
 }
 
-/* Puts `next` at the path `at`. Returns 1 if the previous content of `at` is now at `next`; 0 if `at` did not
- * exist, or if the file system cannot exchange two names: then the previous content was removed. */
-static int put_in(const char *next, const char *at, struct pl_err *err)
-{
-    if (renameat2(AT_FDCWD, next, AT_FDCWD, at, RENAME_EXCHANGE) == 0)
-        return 1;
-    if (errno != ENOENT && errno != EINVAL)
-        return pl_err_errno(err, errno, "%s", at);
-    if (errno == EINVAL && pl_io_remove_tree(at, err) < 0)
-        return PL_EIO;
-    return rename(next, at) < 0 ? pl_err_errno(err, errno, "%s", at) : 0;
-}
-
 /* Puts a folder in place; the previous one is then in WORK/next. */
 static int folder_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
-    const int r = put_in(next, pfs, err);
+    const int r = pl_folder_put(next, pfs, err);
 
     if (r < 0)
         return r;
@@ -690,7 +688,7 @@ static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_
     int r = pl_input_path(old, pfs, s->front.path, err);
 
     r = r < 0 ? r : pl_input_path(new, pfs, s->back.path, err);
-    r = r < 0 ? r : put_in(next, new, err);
+    r = r < 0 ? r : pl_folder_put(next, new, err);
     if (r >= 0 && !pl_streq(old, new) && rename(old, next) < 0)
         r = pl_err_errno(err, errno, "%s", old);
     if (r < 0)

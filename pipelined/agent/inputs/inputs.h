@@ -2,7 +2,7 @@
  *
  * In:      A datum's inputs.
  * Out:     Folders ready for the command.
- * Uses:    agent/{connection, sandbox}, net/agent_protocol, text, storage/{base, pack, system, tree},
+ * Uses:    agent/{connection, sandbox}, net/agent_protocol, text, storage/{base, pack, store, system, tree},
  *          storage/dataset/checkout
  * Threads: The fetch thread of the worker.
  *
@@ -10,6 +10,7 @@
  *   folder_move       moves a folder's contents by renames
  *   input_entries     entries of one input, read ahead
  *   input_references  entries of inputs by path, for output links into inputs
+ *   input_stores      a reader and a cache of tree nodes for each project that is read
  *
  * Inside:
  *   input_folder      files of one match below a folder
@@ -33,10 +34,9 @@
  * in turn. */
 #pragma once
 
-#include "pipelined/agent/connection/daemon_client.h"
-#include "pipelined/net/agent_protocol/agent_protocol.h"
+#include "pipelined/agent/inputs/input_stores.h"
 
-#define PL_INPUTS_NODES 64u /* decoded tree nodes in the cache, of at most 256 KiB each */
+#define PL_INPUTS_NODES 64u /* decoded tree nodes in the cache of each project that is read, of at most 256 KiB each */
 /* the checkout of a folder with at least this many files is kept for the next commit */
 #define PL_INPUTS_CHANGE_FILES 64u
 #define PL_INPUTS_CACHE_BYTES  (20ull << 30) /* size limit of the cache of whole files */
@@ -44,14 +44,15 @@
 struct pl_inputs;
 
 struct pl_inputs_config {
-    struct pl_chunk_reader reader;
+    struct pl_chunk_reader reader; /* reads records of the stage's project */
     /* connection for announcing chunks, many per request; its `wanted` cancels the work (PL_ECANCELED). NULL
      * = no announcing */
     const struct pl_uplink_user *user;
-    const char *work;  /* the work folder (sandbox.h) */
-    const char *cache; /* folder of the cache of whole files; NULL = none */
-    /* used in the key under which checkouts are stored for the stage's next worker; stage NULL = do not store
-     * checkouts */
+    struct pl_store *first; /* a store that is read before those of other projects; NULL = none */
+    const char *work;       /* the work folder (sandbox.h) */
+    const char *cache;      /* folder of the cache of whole files; NULL = none */
+    /* project and name of the stage. They are also in the key under which checkouts are stored for the stage's next
+     * worker; stage NULL = do not store checkouts */
     const char *project, *stage;
     bool read_only; /* the command cannot write to inputs, so hard links and reuse are safe */
     /* the command runs as another user of the folders' group: files that it may change are made writable for

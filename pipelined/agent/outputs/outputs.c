@@ -5,6 +5,7 @@
 #include "pipelined/agent/outputs/output_walk.h"
 #include "pipelined/agent/runner/link_target.h"
 #include "storage/dataset/commit/pack_node_sink.h"
+#include "storage/dataset/file/file_copy.h"
 #include "storage/dataset/file/file_write.h"
 #include "storage/dataset/ingest/ingest.h"
 #include "storage/pack/pack_format.h"
@@ -175,15 +176,23 @@ static int add_many(struct capture *c, struct pl_err *err)
 
 /* ---- links ---- */
 
-static int add_by_reference(void *self, const char *rest, const struct pl_entry *entry, struct pl_err *err)
+/* Adds an entry of an input. An input of another project is copied: a commit refers only to records of its own project. */
+static int add_by_reference(void *self, const char *rest, const struct pl_entry *entry, const struct pl_chunk_reader *other,
+                            struct pl_err *err)
 {
     struct capture *c = self;
     char path[2 * PL_PATH_MAX_BYTES + 2];
+    struct pl_pack_builder *session;
+    int r = 0;
 
     snprintf(path, sizeof(path), "%s%s%s", c->link, *rest ? "/" : "", rest);
     if (pl_path_check(path, strlen(path), err) < 0)
         return pl_err_wrap(err, PL_EPATH, "%s/%s", c->shown, c->link);
-    return add_made(c, path, entry, err);
+    if (other && (entry->content == PL_CONTENT_CHUNK || entry->content == PL_CONTENT_LIST)) {
+        r = session_of(c->request->store, &session, err);
+        r = r < 0 ? r : pl_file_copy(entry, other, session, err);
+    }
+    return r < 0 ? r : add_made(c, path, entry, err);
 }
 
 static int add_kept_link(struct capture *c, const char *path, const char *text, struct pl_err *err)

@@ -285,9 +285,15 @@ static int read_secrets(struct pl_worker *w, struct pl_err *err)
 /* Prepares the work folder and starts the sandbox after attaching. */
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
-    const struct pl_chunk_reader linked = w->config.alone ? pl_worker_reader(w) : pl_daemon_client_reader(&w->uploader);
+    const struct pl_input_stores_config refs = {
+        .project = w->stage.project,
+        .reader = w->config.alone ? pl_worker_reader(w) : pl_daemon_client_reader(&w->uploader),
+        .user = w->uplink ? &w->uploader : NULL,
+        .first = w->config.alone,
+    };
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
                                       .user = w->uplink ? &w->fetcher : NULL,
+                                      .first = w->config.alone,
                                       .work = w->config.work,
                                       .cache = w->config.cache,
                                       .project = w->stage.project,
@@ -308,7 +314,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = pl_inputs_create(&inputs, &w->context.inputs, err);
     if (r == 0)
-        r = pl_input_references_init(&w->context.refs, &linked, err);
+        r = pl_input_references_init(&w->context.refs, &refs, err);
     if (r == 0)
         r = put_code_and_script(w, err);
     if (r == 0)

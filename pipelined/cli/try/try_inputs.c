@@ -13,6 +13,14 @@
 
 /* ---- sources of inputs ---- */
 
+/* The daemon's store of one project. */
+struct pl_cli_try_store {
+    struct pl_cli_try_store *next;
+    char project[PL_NAME_MAX_BYTES + 1];
+    struct pl_remote *remote;
+    struct pl_chunk_reader reader; /* reads records through `remote` */
+};
+
 static int node_of_remote(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     const struct pl_chunk_reader *reader = self;
@@ -20,18 +28,31 @@ static int node_of_remote(void *self, const struct pl_hash *id, struct pl_buf *r
     return reader->get(reader->self, id, PL_REC_NODE, ret, err);
 }
 
-static int open_remote(struct pl_cli_try_inputs *in, const char *project, struct pl_err *err)
+static int open_store(struct pl_cli_try_inputs *in, const char *project, struct pl_cli_try_store **ret, struct pl_err *err)
 {
+    struct pl_cli_try_store *s = in->stores;
     struct pl_http_client *client;
     int r;
 
-    if (in->remote)
+    while (s && !pl_streq(s->project, project))
+        s = s->next;
+    *ret = s;
+    if (s)
         return 0;
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return pl_err_nomem(err);
+    snprintf(s->project, sizeof s->project, "%s", project);
     r = pl_cli_client(in->c, &client, err);
-    r = r < 0 ? r : pl_remote_open(client, project, &in->remote, err);
-    if (r == 0)
-        in->reader = pl_remote_reader(in->remote);
-    return r;
+    r = r < 0 ? r : pl_remote_open(client, project, &s->remote, err);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    s->reader = pl_remote_reader(s->remote);
+    s->next = in->stores;
+    *ret = in->stores = s;
+    return 0;
 }
 
 /* Uses the commit that the job read for this input. Returns 1, or 0 if the job has no such input. */
@@ -70,6 +91,7 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
 {
     const struct pl_input *leaf = in->stage->leaves[i];
     struct pl_cli_try_leaf *to = &in->leaves[i];
+    struct pl_cli_try_store *store = NULL;
     int r;
 
     if (!pl_input_reads(leaf))
@@ -84,13 +106,14 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
     if (leaf->previous && !in->asks_daemon && !in->job)
         return 0;
     in->asks_daemon = true;
-    r = open_remote(in, leaf->project, err);
+    r = open_store(in, leaf->project, &store, err);
     r = r < 0 ? r : bind_to_job(in, leaf, to, err);
     if (r == 0)
         r = bind_to_head(in, leaf, to, err);
-    to->source = (struct pl_node_source){.self = &in->reader, .get = node_of_remote};
-    if (r >= 0)
+    if (r >= 0) {
+        to->source = (struct pl_node_source){.self = &store->reader, .get = node_of_remote};
         return 0;
+    }
     pl_err_wrap(err, r, "input %s", leaf->name);
     return r == PL_ENET
                ? pl_err_hint(err, r, "To work without a server, give --input %s=DIR, a local folder to read instead of the repo.",
@@ -120,7 +143,11 @@ int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const
 void pl_cli_try_inputs_finish(struct pl_cli_try_inputs *in)
 {
     pl_cli_input_options_finish(&in->folders);
-    pl_remote_close(in->remote);
+    for (struct pl_cli_try_store *s = in->stores, *next; s; s = next) {
+        next = s->next;
+        pl_remote_close(s->remote);
+        free(s);
+    }
 }
 
 int pl_cli_try_inputs_plan(const struct pl_cli_try_inputs *in, const struct pl_hash *code_identity, struct pl_plan **ret,

@@ -24,10 +24,9 @@ struct pl_cli_try_inputs {
     const struct pl_stage *stage;
     struct pl_cli_input_options folders;
     struct pl_cli_try_leaf leaves[PL_SPEC_LEAVES_MAX];
-    json_t *job; /* JSON object of the job that --at selects, borrowed; NULL without --at */
-    struct pl_remote *remote;
-    struct pl_chunk_reader reader; /* reads records of the daemon's store through `remote` */
-    bool asks_daemon;              /* at least one input is read from the daemon */
+    json_t *job;                     /* JSON object of the job that --at selects, borrowed; NULL without --at */
+    struct pl_cli_try_store *stores; /* of the daemon: one for each project that an input is read from */
+    bool asks_daemon;                /* at least one input is read from the daemon */
 };
 
 /* Chooses a source for every input of `stage`. `job` is the job that --at selects, borrowed; NULL without

@@ -250,10 +250,13 @@ static int read_input(const json_t *o, struct pl_agent_protocol_input *in, const
     in->name = string_or(o, "name", "");
     in->path = string_or(o, "path", "");
     in->commit = string_or(o, "commit", NULL);
+    in->project = string_or(o, "project", NULL);
     while (*in->path == '/')
         in->path++;
     if (pl_name_check("input", in->name, NULL) < 0)
         return bad(err, "next", "inputs.name");
+    if (in->project && pl_name_check("project", in->project, NULL) < 0)
+        return bad(err, "next", "inputs.project");
     in->json = string_or(o, "json", NULL);
     if (in->json)
         return read_params(o, in, err);

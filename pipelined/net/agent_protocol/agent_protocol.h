@@ -106,7 +106,8 @@ struct pl_agent_protocol_attach {
 /* An input of a datum: the file or folder `path` in the tree `root`. */
 struct pl_agent_protocol_input {
     const char *name;
-    const char *path; /* path in the tree, without a leading slash; "" = the root */
+    const char *project; /* the project whose store has the tree; NULL = that of the worker's stage */
+    const char *path;    /* path in the tree, without a leading slash; "" = the root */
     struct pl_hash root;
     bool writable;      /* the command gets copies of the files, made anew for every attempt */
     bool file;          /* `path` is a file or link; otherwise it is a folder */
