@@ -48,16 +48,17 @@ static int list_commit(struct pl_cli *c, struct pl_err *err)
 
 static void show_provenance(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
+    char project[PL_SHOW_PROJECT_MAX];
     const json_t *one;
     size_t i, n = 0;
 
-    (void)item;
     *out = '\0';
     json_array_foreach(value, i, one)
     {
         if (n < PL_SHOW_TEXT_MAX)
-            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s@%s %.8s", i ? ", " : "", pl_show_text_at(one, "repo"),
-                                  pl_show_text_at(one, "branch"), pl_show_text_at(one, "commit"));
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s%s@%s %.8s", i ? ", " : "",
+                                  pl_show_project_of(one, pl_show_text_at(item, "project"), project),
+                                  pl_show_text_at(one, "repo"), pl_show_text_at(one, "branch"), pl_show_text_at(one, "commit"));
     }
 }
 

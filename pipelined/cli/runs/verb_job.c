@@ -39,17 +39,18 @@ static int list_job(struct pl_cli *c, struct pl_err *err)
 
 static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
+    char project[PL_SHOW_PROJECT_MAX];
     const json_t *one;
     size_t i, n = 0;
 
-    (void)item;
     *out = '\0';
     json_array_foreach(value, i, one)
     {
         if (n < PL_SHOW_TEXT_MAX && !*pl_show_text_at(one, "repo"))
             n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "", pl_show_text_at(one, "name"));
         else if (n < PL_SHOW_TEXT_MAX)
-            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s=%s@%.8s", i ? ", " : "", pl_show_text_at(one, "name"),
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s=%s%s@%.8s", i ? ", " : "", pl_show_text_at(one, "name"),
+                                  pl_show_project_of(one, pl_show_text_at(item, "project"), project),
                                   pl_show_text_at(one, "repo"), pl_show_text_at(one, "commit"));
     }
 }

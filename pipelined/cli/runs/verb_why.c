@@ -14,9 +14,10 @@ static bool has_more(const json_t *node)
     return json_is_true(pl_show_at(node, "more"));
 }
 
-static void print_head(const json_t *node)
+/* `project`: that of the file that is asked about. */
+static void print_head(const json_t *node, const char *project)
 {
-    char path[PL_SHOW_TEXT_MAX], size[32];
+    char of[PL_SHOW_PROJECT_MAX], path[PL_SHOW_TEXT_MAX], size[32];
     const char *input = pl_show_text_at(node, "input"), *commit = pl_show_text_at(node, "commit");
 
     if (*input)
@@ -26,8 +27,8 @@ static void print_head(const json_t *node)
         pl_show_print(stdout, "%s", path);
         return;
     }
-    pl_show_print(stdout, "%s%s%.8s:%s%s", pl_show_text_at(node, "repo"), *commit ? "@" : "", commit, *path == '/' ? "" : "/",
-                  path);
+    pl_show_print(stdout, "%s%s%s%.8s:%s%s", pl_show_project_of(node, project, of), pl_show_text_at(node, "repo"),
+                  *commit ? "@" : "", commit, *path == '/' ? "" : "/", path);
     if (pl_show_at(node, "size"))
         printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));
     if (pl_show_at(node, "files"))
@@ -88,13 +89,13 @@ static bool first_time(struct pl_map *told, const json_t *node)
 }
 
 /* Prints a node, and below it, indented, the nodes from which it was made. */
-static void print_node(struct pl_map *told, const json_t *node, char indent[INDENT_MAX])
+static void print_node(struct pl_map *told, const json_t *node, const char *project, char indent[INDENT_MAX])
 {
     const json_t *inputs = json_object_get(node, "inputs"), *child;
     size_t i, n = json_array_size(inputs), len = strlen(indent);
     json_int_t files = pl_show_int_at(node, "files");
 
-    print_head(node);
+    print_head(node, project);
     if (n && *pl_show_text_at(node, "stage") && !first_time(told, node)) {
         puts("  (as above)");
         return;
@@ -109,7 +110,7 @@ static void print_node(struct pl_map *told, const json_t *node, char indent[INDE
 
         printf("%s%s", indent, last ? "└─ " : "├─ ");
         snprintf(indent + len, INDENT_MAX - len, "%s", last ? "   " : "│  ");
-        print_node(told, child, indent);
+        print_node(told, child, project, indent);
         indent[len] = '\0';
     }
     if (n && has_more(node))
@@ -151,7 +152,7 @@ static int why(struct pl_cli *c, struct pl_err *err)
     r = pl_cli_call(c, "GET", path, NULL, &node, err);
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(node, err);
-    print_node(&told, node, indent);
+    print_node(&told, node, pl_show_text_at(node, "project"), indent);
     print_origins(&commits, node);
     pl_map_finish(&told, NULL);
     pl_map_finish(&commits, NULL);

@@ -33,6 +33,15 @@ const char *pl_show_text_at(const json_t *item, const char *key)
     return text ? text : "";
 }
 
+const char *pl_show_project_of(const json_t *item, const char *project, char out[PL_SHOW_PROJECT_MAX])
+{
+    const char *of = pl_show_text_at(item, "project");
+
+    snprintf(out, PL_SHOW_PROJECT_MAX, "%.51s%s", *of && !pl_streq(of, project) ? of : "",
+             *of && !pl_streq(of, project) ? "/" : "");
+    return out;
+}
+
 json_int_t pl_show_int_at(const json_t *item, const char *key)
 {
     return json_integer_value(pl_show_at(item, key));

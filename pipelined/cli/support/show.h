@@ -43,6 +43,10 @@ void pl_show_datums(const json_t *value, const json_t *item, char out[PL_SHOW_TE
  * `item`. */
 const json_t *pl_show_at(const json_t *item, const char *key);
 const char *pl_show_text_at(const json_t *item, const char *key);
+/* Returns what goes before the name of the repo of `item` where the repos of `project` are shown: "OTHER/" if `item` names
+ * another project, else "". Returns `out`. */
+#define PL_SHOW_PROJECT_MAX 64
+const char *pl_show_project_of(const json_t *item, const char *project, char out[PL_SHOW_PROJECT_MAX]);
 json_int_t pl_show_int_at(const json_t *item, const char *key);
 
 /* Prints the objects of an array as an aligned table. On a terminal, state words are coloured and lines are

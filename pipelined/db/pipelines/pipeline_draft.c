@@ -133,9 +133,14 @@ static int may_set(const struct pl_pipeline_draft *d, struct pl_err *err)
     for (size_t i = 0; i < d->spec->n_stages && r == 0; i++) {
         const struct pl_stage *stage = &d->spec->stages[i];
 
-        for (size_t leaf = 0; leaf < stage->n_leaves && r == 0; leaf++)
-            if (stage->leaves[leaf]->kind == PL_INPUT_LEAF)
-                r = pl_principal_check(d->who, PL_VERB_READ, stage->leaves[leaf]->project, stage->leaves[leaf]->repo, err);
+        for (size_t leaf = 0; leaf < stage->n_leaves && r == 0; leaf++) {
+            const struct pl_input *in = stage->leaves[leaf];
+
+            if (in->kind == PL_INPUT_LEAF)
+                r = pl_principal_check(d->who, PL_VERB_READ, in->project, in->repo, err);
+            if (r < 0)
+                pl_err_wrap(err, r, "stage \"%s\": input \"%s\"", stage->name, in->name);
+        }
     }
     return r;
 }

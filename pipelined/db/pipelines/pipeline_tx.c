@@ -177,8 +177,8 @@ static int make_repos(struct pl_tx *tx, struct pl_pipeline_args *args, const boo
 }
 
 /* Checks that the repo of an input exists; `known` remembers repos that were found. */
-static int check_input(struct pl_tx *tx, const struct pl_stage *stage, const struct pl_input *leaf, json_t *known,
-                       struct pl_err *err)
+static int check_input(struct pl_tx *tx, const char *stage_project, const struct pl_stage *stage, const struct pl_input *leaf,
+                       json_t *known, struct pl_err *err)
 {
     char key[2 * PL_NAME_MAX_BYTES + 2];
     struct pl_repo_row repo;
@@ -188,6 +188,10 @@ static int check_input(struct pl_tx *tx, const struct pl_stage *stage, const str
     if (json_object_get(known, key))
         return 0;
     r = pl_db_repo_seek(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err);
+    if (r == 0 && !pl_streq(leaf->project, stage_project))
+        return pl_err_set(err, PL_ENOTFOUND,
+                          "stage \"%s\": repo \"%s\" does not exist in project \"%s\": pipelinectl create repo %s/%s",
+                          stage->name, leaf->repo, leaf->project, leaf->project, leaf->repo);
     if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND,
                           "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",
@@ -208,7 +212,7 @@ static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_
 
         for (size_t k = 0; r == 0 && k < stage->n_leaves; k++)
             if (pl_input_reads(stage->leaves[k]) && stage->leaves[k]->stage == PL_SPEC_NO_STAGE)
-                r = check_input(tx, stage, stage->leaves[k], known, err);
+                r = check_input(tx, spec->project, stage, stage->leaves[k], known, err);
     }
     return r;
 }

@@ -282,23 +282,30 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 /* Refuses with PL_EINUSE if a current stage's spec names the repo, or the branch (if not NULL), as an input. */
 static int find_reader(struct pl_tx *tx, const char *project, const char *repo, const char *branch, struct pl_err *err)
 {
-    _cleanup_free_ char *stage = NULL;
-    char leaf[3 * PL_NAME_MAX_BYTES + 3];
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char leaf[3 * PL_NAME_MAX_BYTES + 3], of[PL_NAME_MAX_BYTES + 16] = "";
+    const char *stage;
     int r;
 
     /* PROJECT/REPO@BRANCH, as inputs are written in effective specs */
     snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : "");
-    r = pl_sql_text(pl_tx_conn(tx), err, &stage,
-                    "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
-                    " AND (t.value = ?1 OR (?2 AND substr(t.value, 1, length(?1)) = ?1)) LIMIT 1",
-                    "si", leaf, (int64_t)!branch);
-    if (r < 0)
-        return r == PL_ENOTFOUND ? 0 : r;
+    r = pl_sql_query(
+        pl_tx_conn(tx), err, &rows,
+        "SELECT s.name, s.project FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
+        " AND (t.value = ?1 OR (?2 AND substr(t.value, 1, length(?1)) = ?1))"
+        " ORDER BY s.project <> ?3, s.project, s.name LIMIT 1",
+        "sis", leaf, (int64_t)!branch, project);
+    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    if (r <= 0)
+        return r;
+    stage = pl_col_text(&rows, 0);
+    if (!pl_streq(pl_col_text(&rows, 1), project))
+        snprintf(of, sizeof of, " of project \"%.51s\"", pl_col_text(&rows, 1));
     return branch ? pl_err_set(err, PL_EINUSE,
-                               "stage \"%s\" reads branch \"%s\" of repo \"%s\": delete its pipeline first, or use --force",
-                               stage, branch, repo)
-                  : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage,
-                               repo);
+                               "stage \"%s\"%s reads branch \"%s\" of repo \"%s\": delete its pipeline first, or use --force",
+                               stage, of, branch, repo)
+                  : pl_err_set(err, PL_EINUSE, "stage \"%s\"%s reads repo \"%s\": delete its pipeline first, or use --force",
+                               stage, of, repo);
 }
 
 /* Checks that the head of the branch, or of every branch (NULL), has no files. */
