@@ -91,6 +91,8 @@ def test_a_datum_its_inputs_its_provenance_and_the_graph_lead_there(project, oth
     commit = project.d.get(f"/repos/{project.name}/s/commits/master")
     assert commit["id"] == good
     assert f"{other.name}/data" in project.d.ctl("inspect", "commit", f"{project.name}/s@master").out
+    assert f"data={other.name}/data@{good[:8]}" in project.d.ctl("inspect", "job", f"{project.name}/s@{good}").out
+    assert project.d.get(f"/pipelines/{project.name}/p")["stages"][0]["inputs"] == [f"{other.name}/data"]
     why = project.d.ctl("why", f"{project.name}/s@master:/f").out
     assert f"{other.name}/data" in why and "/a" in why
     trial = project.d.ctl("try", f"{project.name}/s", "--at", failed, "--sandbox", SANDBOX, "-o", os.path.join(project.d.root, project.name), ok=False)
@@ -98,6 +100,10 @@ def test_a_datum_its_inputs_its_provenance_and_the_graph_lead_there(project, oth
     trial = project.d.ctl("try", f"{project.name}/s", "--at", good, "--sandbox", SANDBOX, "-o", os.path.join(project.d.root, project.name))
     with open(os.path.join(project.d.root, project.name, "f"), encoding="utf-8") as f:
         assert f.read() == "good"
+    eve = User(project.d, "why-" + project.name[-8:], (project.name, "reader"))
+    told = eve.get(f"/why/{project.name}/s/master/f")["inputs"]
+    assert [one.get("note") for one in told] == ["it comes from a repo that you may not read"] and "/a" not in json.dumps(told)
+    assert eve.status("GET", f"/jobs/{project.name}/s/{failed}/datums/{datum}/inputs") == 403
     graph = project.d.get("/graph", project=project.name)
     names = {(n.get("project"), n.get("name")) for n in graph["nodes"]}
     assert (other.name, "data") in names and (project.name, "s") in names, names

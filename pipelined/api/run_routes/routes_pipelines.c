@@ -338,20 +338,21 @@ static int start_pipeline(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* ---- list, inspect, delete ---- */
 
-static void add_inputs(const json_t *node, json_t *out)
+/* Lists the repos that an input reads: REPO, and PROJECT/REPO of another project than `project`. */
+static void add_inputs(const json_t *node, const char *project, json_t *out)
 {
-    const char *repo = json_string_value(json_object_get(node, "repo")), *slash;
+    const char *repo = json_string_value(json_object_get(node, "repo"));
     const json_t *child, *children = json_object_get(node, "cross");
-    char name[PL_NAME_MAX_BYTES + 1];
+    const size_t len = strlen(project);
+    char name[2 * PL_NAME_MAX_BYTES + 2];
     size_t i;
 
     if (!children)
         children = json_object_get(node, "union");
-    json_array_foreach(children, i, child) add_inputs(child, out);
+    json_array_foreach(children, i, child) add_inputs(child, project, out);
     if (!repo)
         return;
-    slash = strchr(repo, '/');
-    snprintf(name, sizeof name, "%s", slash ? slash + 1 : repo);
+    snprintf(name, sizeof name, "%s", strncmp(repo, project, len) == 0 && repo[len] == '/' ? repo + len + 1 : repo);
     name[strcspn(name, "@")] = '\0';
     json_array_append_new(out, json_string(name));
 }
@@ -362,7 +363,7 @@ static json_t *stage_json(const struct pl_rows *rows, bool whole)
     struct pl_hash code = pl_col_hash(rows, 4);
     bool gpu = json_is_object(json_object_get(spec, "gpu"));
 
-    add_inputs(json_object_get(spec, "input"), inputs);
+    add_inputs(json_object_get(spec, "input"), pl_col_text(rows, 5), inputs);
     out = json_pack("{s:s, s:s, s:o, s:b}", "name", pl_col_text(rows, 0), "branch", pl_col_text(rows, 1), "inputs", inputs, "gpu",
                     (int)gpu);
     if (whole) {
@@ -380,8 +381,8 @@ static int stages_json(struct pl_conn *c, int64_t pipeline, int64_t version, boo
     json_t *list = json_array();
     int r = pl_sql_query(
         c, err, &rows,
-        "SELECT name, branch, spec, git, code_identity FROM stage WHERE pipeline = ? AND version = ? ORDER BY position", "ii",
-        pipeline, version);
+        "SELECT name, branch, spec, git, code_identity, project FROM stage WHERE pipeline = ? AND version = ? ORDER BY position",
+        "ii", pipeline, version);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
         json_array_append_new(list, stage_json(&rows, whole));

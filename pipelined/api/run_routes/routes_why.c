@@ -186,8 +186,8 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
     r = open_place(w, json_string_value(json_object_get(in, "project")), json_string_value(json_object_get(in, "repo")), commit,
                    &at, err);
     if (r == PL_ENOTFOUND) {
-        *ret = json_pack("{s:O, s:s, s:s}", "repo", json_object_get(in, "repo"), "path", path, "note",
-                         "the commit has been deleted");
+        *ret = json_pack("{s:O, s:O, s:s, s:s}", "project", json_object_get(in, "project"), "repo", json_object_get(in, "repo"),
+                         "path", path, "note", "the commit has been deleted");
         return 0;
     }
     r = r < 0 ? r : dir ? explain_folder(w, &at, path, leaf, depth, &child, err) : explain(w, &at, path, depth, &child, err);

@@ -143,7 +143,7 @@ static void a_record_that_is_missing_is_an_error(void **state)
     (void)state;
     pl_hash_sha256("nowhere", 7, &id);
     entry = pl_entry_chunk(PL_KIND_FILE, 7, &id);
-    assert_int_equal(pl_file_copy(&entry, &from, b, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_file_copy(&entry, &from, b, &err), PL_ECORRUPT);
     pl_pack_builder_close(b);
 }
 
