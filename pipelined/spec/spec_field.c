@@ -233,7 +233,8 @@ static const struct spec_field fields_of_input[] = {
      FIELD(repo, pl_input, repo),
      .doc = "`NAME`, `NAME@BRANCH` or `PROJECT/NAME@BRANCH`; branch `master` by default. A name is looked up first among the "
             "stages of the same file, "
-            "then among the repos of the project."},
+            "then among the repos of the project. With `PROJECT/` it is a repo of another project, which whoever creates the "
+            "pipeline must be allowed to read; its commits start the stage as those of the own project do."},
     {.name = "name",
      FIELD(name, pl_input, name),
      .noun = "input",

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sqlite3
 import zipfile
 
@@ -180,3 +181,19 @@ def test_a_restart_in_the_middle_goes_on(make_daemon, gate):
     d.start()
     assert d.wait(other.commit("data", {"f1": "again"})["run"])["state"] == "success"
     assert project.read("s", "f1") == b"again"
+
+
+def test_try_reads_there_and_a_folder_may_stand_for_one_of_the_inputs(project, other):
+    other.repo("data").push("data", "f", big("T", 200_000))
+    project.repo("own").push("own", "f", big("O", 200_000))
+    spec = project.d.write("trial/spec.json", json.dumps({"pipeline": "p", "project": project.name, "stages": [
+        {"name": "s", "run": ["sh", "-ec", 'cat "$PL_INPUT_DATA"/f "$PL_INPUT_OWN"/f >"$PL_OUT/f"; ln -s "$PL_INPUT_DATA/f" "$PL_OUT/l"'],
+         "input": {"cross": [{"repo": f"{other.name}/data"}, {"repo": "own"}]}}]}))
+    project.d.write("trial/folder/f", big("L", 200_000))
+    folder, out = os.path.join(project.d.root, "trial/folder"), os.path.join(project.d.root, "trial/out")
+    for given, want in (((), "TO"), (("--input", f"own={folder}"), "TL"), (("--input", f"data={folder}"), "LO")):
+        project.d.ctl("try", "-f", spec, "s", *given, "--sandbox", SANDBOX, "-o", out)
+        for name, letters in (("f", want), ("l", want[0])):
+            with open(os.path.join(out, name), "rb") as f:
+                assert f.read() == b"".join(big(letter, 200_000) for letter in letters), (given, name)
+        shutil.rmtree(out)
