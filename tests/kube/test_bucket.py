@@ -74,3 +74,15 @@ def test_a_pod_reads_the_bucket_of_another_project_by_urls_and_writes_only_into_
     after = one.daemon.get("/status")["packs"]
     assert after["urls_get"] > before["urls_get"] and after["urls_put"] > before["urls_put"], (before, after)
     assert after["bytes_in"] == before["bytes_in"], (before, after)
+
+
+def test_a_pod_reads_the_folder_of_another_project_through_the_daemon(world, gate):  # noqa: F811
+    one = world([nodes.cpu("a")])
+    big = os.urandom(3 << 20)
+    other, mine = one.daemon.project("other").repo("data"), one.daemon.project("mine")
+    mine.stages({**kit.sh("st", f"{gate.wait}; cp /pfs/data/big /pfs/out/copy; ln -s /pfs/data/big /pfs/out/link", **ONCE), "input": {"repo": "other/data", "glob": "/"}})
+    run = other.push("data", "big", big)["run"]
+    gate.arrived()
+    gate.open()
+    succeeds(one, run)
+    assert mine.read("st", "copy") == mine.read("st", "link") == big
