@@ -170,43 +170,24 @@ static void test_a_session_whose_lease_has_run_out_is_not(void **state)
     assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, &s, &err), PL_ENOTFOUND);
 }
 
-/* Writes a leased task of a job of the project "mine" that reads a repo of the project "default". */
-static int lease_of_other(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    struct pl_conn *c = pl_tx_conn(tx);
-    int r = pl_sql_exec(c, err,
-                        "INSERT INTO job(run, project, stage, version, pipeline, state, inputs, created_us)"
-                        " VALUES ('0123456789abcdef0123456789abcdef', 'mine', 's', 1, 'flow', 'running',"
-                        " '[{\"name\": \"in\", \"project\": \"default\", \"repo\": \"digits\", \"root\": \"\"}]', 1)",
-                        "");
-
-    (void)arg;
-    r = r < 0 ? r
-              : pl_sql_exec(c, err,
-                            "INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq)"
-                            " SELECT 1, 1, j.id, 1, '[]', 0, 0, CAST(m.value AS INTEGER) FROM job j"
-                            " JOIN meta m ON m.key = 'log_seq' WHERE j.project = 'mine'",
-                            "");
-    return PL_MIN(r, 0);
-}
-
-static int end_lease_of_other(struct pl_tx *tx, void *arg, struct pl_err *err)
-{
-    (void)arg;
-    return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease", ""), 0);
-}
-
+/* A job of the project "mine" reads a repo of the project "default". */
 static void test_a_leased_task_of_another_project_that_reads_this_one_is_waited_for(void **state)
 {
+    static char job[] = "INSERT INTO job(run, project, stage, version, pipeline, state, inputs, created_us) VALUES"
+                        " ('0123', 'mine', 's', 1, 'flow', 'running', '[{\"project\": \"default\", \"root\": \"\"}]', 1)",
+                lease[] = "INSERT INTO lease(task, fence, job, worker, rows, failures, losses, seq)"
+                          " SELECT 1, 1, j.id, 1, '[]', 0, 0, m.value FROM job j JOIN meta m ON m.key = 'log_seq'",
+                end[] = "DELETE FROM lease";
     struct gc_world *g = *state;
     struct pl_err err = {0};
 
     push(g, "+a:300000", 1);
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, lease_of_other, NULL, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, job, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, lease, &err), &err);
     delete_head(g);
     collect(g);
     assert_int_not_equal(packs_there(g), 0);
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, end_lease_of_other, NULL, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, run_sql, end, &err), &err);
     collect(g);
     assert_int_equal(packs_there(g), 0);
 }
