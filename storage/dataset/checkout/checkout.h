@@ -54,6 +54,7 @@ struct pl_entry_source_tree {
 };
 struct pl_entry_source pl_entry_source_tree(struct pl_entry_source_tree *t);
 
+/* Counters that another thread may read while a checkout runs. `bytes` grows with each chunk, also within one large file. */
 struct pl_checkout_progress {
     _Atomic uint64_t files;
     _Atomic uint64_t bytes;

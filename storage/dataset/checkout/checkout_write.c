@@ -26,13 +26,21 @@ static const char *last_segment(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static void count(struct pl_checkout_job *job, const struct pl_entry *entry)
+/* Counts bytes of a file that is not complete yet. */
+static void count_part(const struct pl_checkout_job *job, uint64_t bytes)
+{
+    if (job->progress != NULL)
+        atomic_fetch_add_explicit(&job->progress->bytes, bytes, memory_order_relaxed);
+}
+
+/* Counts a complete file, of which `before` bytes were counted as they were written. */
+static void count(struct pl_checkout_job *job, const struct pl_entry *entry, uint64_t before)
 {
     atomic_fetch_add_explicit(&job->files, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&job->bytes, entry->size, memory_order_relaxed);
     if (job->progress != NULL) {
         atomic_fetch_add_explicit(&job->progress->files, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&job->progress->bytes, entry->size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&job->progress->bytes, entry->size - before, memory_order_relaxed);
     }
 }
 
@@ -87,19 +95,35 @@ static int finish_file(struct pl_checkout_job *job, int fd, int dirfd, const cha
     return 0;
 }
 
+/* A file that one thread writes, and how much of it is counted. */
+struct small_file {
+    const struct pl_checkout_job *job;
+    int fd;
+    uint64_t counted;
+};
+
 static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *err)
 {
-    return pl_io_write(*(const int *)self, bytes, n, "file", err);
+    struct small_file *f = self;
+    int r = pl_io_write(f->fd, bytes, n, "file", err);
+
+    if (r == 0) {
+        count_part(f->job, n);
+        f->counted += n;
+    }
+    return r;
 }
 
 static int write_new(struct pl_checkout_job *job, int dirfd, const char *name, const struct pl_entry *entry,
-                     struct pl_buf *scratch, struct pl_err *err)
+                     struct pl_buf *scratch, uint64_t *ret_counted, struct pl_err *err)
 {
     int fd = open_new(job, dirfd, name, entry_mode(job, entry), err), r;
+    struct small_file file = {.job = job, .fd = fd};
 
     if (fd < 0)
         return fd;
-    r = pl_file_read(entry, 0, entry->size, job->reader, scratch, write_piece, &fd, err);
+    r = pl_file_read(entry, 0, entry->size, job->reader, scratch, write_piece, &file, err);
+    *ret_counted = file.counted;
     if (r == 0)
         r = finish_file(job, fd, dirfd, name, entry, err);
     if (close(fd) < 0 && r == 0)
@@ -154,6 +178,7 @@ int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, 
                       struct pl_buf *scratch, struct pl_err *err)
 {
     const char *name = last_segment(path);
+    uint64_t counted = 0;
     int r;
 
     if (entry->kind == PL_KIND_LINK) {
@@ -161,11 +186,11 @@ int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, 
     } else {
         r = try_link(job, dirfd, name, entry, err);
         if (r == 0)
-            r = write_new(job, dirfd, name, entry, scratch, err);
+            r = write_new(job, dirfd, name, entry, scratch, &counted, err);
     }
     if (r < 0)
         return pl_err_wrap(err, r, "%s", path);
-    count(job, entry);
+    count(job, entry, counted);
     return 0;
 }
 
@@ -180,6 +205,7 @@ struct large_file {
     struct pl_entry entry;
     atomic_uint refs;
     _Atomic bool failed;
+    _Atomic uint64_t counted; /* bytes that the progress has */
 };
 
 /* Consecutive chunks of a large file. */
@@ -217,7 +243,7 @@ static void large_unref(struct large_file *f)
     if (f->fd >= 0 && atomic_load(&f->failed))
         (void)unlinkat(f->dir->fd, name, 0);
     else if (f->fd >= 0)
-        count(f->job, &f->entry);
+        count(f->job, &f->entry, atomic_load(&f->counted));
     pl_dir_ref_unref(f->dir);
     free(f->path);
     free(f);
@@ -239,6 +265,8 @@ static int part_write(const struct large_part *p, struct pl_err *err)
             r = pl_io_pwrite(p->file->fd, chunk.data, chunk.len, at, "file", err);
         if (r < 0)
             return r;
+        count_part(p->file->job, chunk.len);
+        atomic_fetch_add_explicit(&p->file->counted, chunk.len, memory_order_relaxed);
         at += p->lens[i];
     }
     if (atomic_load_explicit(&p->file->job->failed, memory_order_relaxed))
@@ -319,7 +347,7 @@ int pl_checkout_write_large(struct pl_checkout_job *job, struct pl_dir_ref *dir,
     int r = try_link(job, dir->fd, last_segment(path), entry, err);
 
     if (r == 1)
-        count(job, entry);
+        count(job, entry, 0);
     if (r != 0)
         return r < 0 ? pl_err_wrap(err, r, "%s", path) : 0;
     f = calloc(1, sizeof(*f));

@@ -114,10 +114,8 @@ static int batch_read(struct reader_thread *t, struct pl_walk_batch *b, struct p
 
         if (r < 0)
             return r;
-        if (o->progress != NULL && item->entry.kind != PL_KIND_DIR) {
+        if (o->progress != NULL && item->entry.kind != PL_KIND_DIR)
             atomic_fetch_add_explicit(&o->progress->files, 1, memory_order_relaxed);
-            atomic_fetch_add_explicit(&o->progress->bytes, item->entry.size, memory_order_relaxed);
-        }
     }
     return 0;
 }
@@ -269,6 +267,7 @@ static int ingest_run(struct ingest *in, struct pl_pack_builder *session, bool t
                                                .stat_cache = cache,
                                                .remembers = in->options->stat_cache != NULL,
                                                .stop = &in->failed,
+                                               .progress = in->options->progress,
                                                .share = reader_share,
                                                .self = in};
     }
@@ -345,4 +344,47 @@ int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_sourc
     if (ret_stats != NULL)
         *ret_stats = stats;
     return 0;
+}
+
+/* Adds the items of a batch. */
+static void measure_batch(const struct pl_walk_batch *b, const struct pl_ingest_options *o, struct pl_ingest_size *sum)
+{
+    for (uint32_t i = 0; i < b->n; i++) {
+        const struct pl_walk_item *item = &b->items[i];
+        uint64_t size = item->type == PL_WALK_LINK ? strlen(pl_walk_name(b, item)) : 0;
+        bool known = item->type == PL_WALK_FILE && pl_reader_known_size(o->stat_cache, b, item, &size);
+
+        sum->files += item->type != PL_WALK_EMPTY_DIR;
+        sum->bytes += size;
+        sum->new_bytes += known ? 0 : size;
+    }
+    if (o->progress != NULL) {
+        atomic_store_explicit(&o->progress->files, sum->files, memory_order_relaxed);
+        atomic_store_explicit(&o->progress->bytes, sum->bytes, memory_order_relaxed);
+    }
+}
+
+int pl_ingest_measure(const struct pl_ingest_source *sources, size_t n, const struct pl_ingest_options *options,
+                      struct pl_ingest_size *ret, struct pl_err *err)
+{
+    static const struct pl_ingest_options plain = {0};
+    const struct pl_ingest_options *o = options != NULL ? options : &plain;
+    _cleanup_(pl_walk_destroyp) struct pl_walk *walk = NULL;
+    struct pl_walk_batch *b = calloc(1, sizeof(*b));
+    struct pl_ingest_size sum = {0};
+    int r = b != NULL ? pl_walk_create(sources, n, o, &walk, err) : pl_err_nomem(err);
+
+    for (bool more = r == 0; more;) {
+        r = pl_walk_next(walk, b, err);
+        more = r > 0;
+        if (more)
+            measure_batch(b, o, &sum);
+        pl_walk_batch_clear(b);
+    }
+    if (b != NULL)
+        pl_walk_batch_finish(b);
+    free(b);
+    if (r == 0)
+        *ret = sum;
+    return r;
 }

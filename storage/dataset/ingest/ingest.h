@@ -52,10 +52,18 @@ struct pl_ingest_source {
     const char *shown; /* path of `local` in messages; NULL = `local` */
 };
 
-/* Counters that another thread may read while ingest runs. */
+/* Counters that another thread may read while ingest runs. `bytes` grows with each chunk, also within one large file; a file
+ * that is read again because it changed counts anew. At the end it is the size of all files. */
 struct pl_ingest_progress {
     _Atomic uint64_t files;
     _Atomic uint64_t bytes;
+};
+
+/* What an ingest would read, by the sizes of the files at that moment. */
+struct pl_ingest_size {
+    uint64_t files; /* files and links */
+    uint64_t bytes;
+    uint64_t new_bytes; /* without the files that the stat cache knows */
 };
 
 /* Results of an ingest. The numbers of new records and bytes are not included: the pack builder reports
@@ -104,3 +112,8 @@ PL_MUST_CHECK
 int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                    const struct pl_ingest_options *options, struct pl_buf *ret_ops, struct pl_ingest_stats *ret_stats,
                    struct pl_err *err);
+/* Adds up the sizes of the files that pl_ingest_tree would read, without opening them. `options` as there; its `progress` counts
+ * what has been found. A file that goes away meanwhile counts nothing. Blocks. Errors of the walk, as in pl_ingest_tree. */
+PL_MUST_CHECK
+int pl_ingest_measure(const struct pl_ingest_source *sources, size_t n, const struct pl_ingest_options *options,
+                      struct pl_ingest_size *ret, struct pl_err *err);

@@ -17,6 +17,42 @@ void pl_reader_finish(struct pl_reader *rd)
     rd->small = rd->stream = NULL;
 }
 
+/* ---- progress ---- */
+
+static int counted_chunk(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
+{
+    struct pl_reader *rd = self;
+    int r = rd->sink.chunk(rd->sink.self, bytes, n, ret_id, err);
+
+    if (r == 0) {
+        atomic_fetch_add_explicit(&rd->counted, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&rd->progress->bytes, n, memory_order_relaxed);
+    }
+    return r;
+}
+
+static int plain_list(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
+{
+    const struct pl_reader *rd = self;
+
+    return rd->sink.list(rd->sink.self, bytes, n, ret_id, err);
+}
+
+/* Returns the sink that chunks of files go to. With progress it counts them; lists are no bytes of a file. */
+static struct pl_file_write_sink reader_sink(struct pl_reader *rd)
+{
+    return rd->progress ? (struct pl_file_write_sink){.self = rd, .chunk = counted_chunk, .list = plain_list} : rd->sink;
+}
+
+/* Makes the progress of the current item `size` bytes: what the chunks did not count, such as the bytes of a small or unchanged
+ * file, is added, and what an attempt in vain has counted is taken back. */
+static void count_item(struct pl_reader *rd, uint64_t size)
+{
+    if (rd->progress)
+        atomic_fetch_add_explicit(&rd->progress->bytes, size - atomic_load(&rd->counted), memory_order_relaxed);
+    atomic_store(&rd->counted, 0);
+}
+
 static int need(uint8_t **buffer, size_t n, struct pl_err *err)
 {
     if (*buffer == NULL)
@@ -44,6 +80,7 @@ static int file_changed(struct pl_err *err)
 static int read_small(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
     size_t size = (size_t)st->st_size;
+    const struct pl_file_write_sink sink = reader_sink(rd);
     ssize_t got;
     int r = need(&rd->small, PL_CHUNK_WHOLE_BYTES + 1, err);
 
@@ -61,7 +98,7 @@ static int read_small(struct pl_reader *rd, int fd, const struct stat *st, struc
         return pl_err_errno(err, errno, "cannot read");
     if ((size_t)got != size)
         return file_changed(err);
-    return pl_file_write_entry_small(&rd->sink, file_kind(st->st_mode), rd->small, size, ret, err);
+    return pl_file_write_entry_small(&sink, file_kind(st->st_mode), rd->small, size, ret, err);
 }
 
 static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
@@ -76,19 +113,21 @@ static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
 
 static int read_medium(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
+    const struct pl_file_write_sink sink = reader_sink(rd);
     int r = need(&rd->stream, PL_FILE_WRITE_BUFFER_BYTES, err);
 
-    return r < 0 ? r : pl_file_write_entry(&rd->sink, rd->stream, file_kind(st->st_mode), read_fd, &fd, ret, err);
+    return r < 0 ? r : pl_file_write_entry(&sink, rd->stream, file_kind(st->st_mode), read_fd, &fd, ret, err);
 }
 
 static int read_large(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
+    const struct pl_file_write_sink sink = reader_sink(rd);
     _cleanup_(pl_large_file_job_destroyp) struct pl_large_file_job *job = NULL;
     int r;
 
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     if ((r = pl_large_file_buffer_init(&rd->segment, err)) < 0 ||
-        (r = pl_large_file_job_create(fd, (uint64_t)st->st_size, &rd->sink, rd->stop, &job, err)) < 0)
+        (r = pl_large_file_job_create(fd, (uint64_t)st->st_size, &sink, rd->stop, &job, err)) < 0)
         return r;
     rd->share(rd->self, job, &rd->segment);
     return pl_large_file_job_finish(job, file_kind(st->st_mode), ret, err);
@@ -168,14 +207,35 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     return 0;
 }
 
+/* Reads the stat of an item that is a regular file. */
+static bool stat_regular(const struct pl_walk_batch *b, const struct pl_walk_item *item, struct stat *ret)
+{
+    return fstatat(item_dirfd(item), pl_walk_name(b, item), ret, item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(ret->st_mode);
+}
+
+bool pl_reader_known_size(const struct pl_stat_cache *cache, const struct pl_walk_batch *b, const struct pl_walk_item *item,
+                          uint64_t *ret_size)
+{
+    struct pl_entry entry;
+    struct pl_stat_key key;
+    struct stat st;
+
+    *ret_size = 0;
+    if (!stat_regular(b, item, &st))
+        return false;
+    *ret_size = (uint64_t)st.st_size;
+    key = pl_stat_key_of(&st);
+    return cache != NULL && pl_stat_cache_get(cache, &key, &entry);
+}
+
 /* Looks up the file's stat in the stat cache. Returns true if it is known, and sets the item's entry. */
 static bool read_cached(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item)
 {
     struct stat st;
     struct pl_stat_key key;
 
-    if (rd->stat_cache == NULL ||
-        fstatat(item_dirfd(item), pl_walk_name(b, item), &st, item->follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+    if (rd->stat_cache == NULL || !stat_regular(b, item, &st))
         return false;
     key = pl_stat_key_of(&st);
     if (!pl_stat_cache_get(rd->stat_cache, &key, &item->entry))
@@ -192,7 +252,11 @@ static int read_file(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     if (read_cached(rd, b, item))
         return 0;
     r = read_once(rd, b, item, err);
-    return r == PL_ECHANGED ? read_once(rd, b, item, err) : r;
+    if (r == PL_ECHANGED) {
+        count_item(rd, 0);
+        r = read_once(rd, b, item, err);
+    }
+    return r;
 }
 
 static int read_item(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item, struct pl_err *err)
@@ -217,5 +281,8 @@ int pl_reader_item(struct pl_reader *rd, const struct pl_walk_batch *b, struct p
     char text[PL_WALK_QUOTE_BYTES];
     int r = read_item(rd, b, item, err);
 
-    return r < 0 ? pl_err_wrap(err, r, "%s", pl_walk_local(b, item, text)) : 0;
+    if (r < 0)
+        return pl_err_wrap(err, r, "%s", pl_walk_local(b, item, text));
+    count_item(rd, item->entry.kind == PL_KIND_DIR ? 0 : item->entry.size);
+    return 0;
 }

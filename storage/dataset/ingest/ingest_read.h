@@ -17,12 +17,18 @@ struct pl_reader {
     struct pl_large_file_buffer segment;
     /* `share` reads a large file on this thread and offers it to other readers; it returns when all of
      * them have left it. */
-    const _Atomic bool *stop; /* true: stop reading a large file */
+    const _Atomic bool *stop;            /* true: stop reading a large file */
+    struct pl_ingest_progress *progress; /* counts chunks as they are stored; NULL = not counted */
+    _Atomic uint64_t counted;            /* bytes of the current item that `progress` has; helpers add to it, too */
     void (*share)(void *self, struct pl_large_file_job *job, struct pl_large_file_buffer *buffer);
     void *self;
 };
 
 void pl_reader_finish(struct pl_reader *rd);
+/* Looks up the stat of a file in the cache. Returns true if it is known, and its size in `ret_size` in any case; 0 if there is
+ * no such file any more. */
+bool pl_reader_known_size(const struct pl_stat_cache *cache, const struct pl_walk_batch *b, const struct pl_walk_item *item,
+                          uint64_t *ret_size);
 /* Reads an item; sets item->entry, key, cached, fresh. Errors contain the local path. PL_ECHANGED: the file
  * changed during each of two attempts to read it. */
 PL_MUST_CHECK

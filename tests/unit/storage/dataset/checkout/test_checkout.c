@@ -292,6 +292,50 @@ static void an_error_of_the_reader_names_the_file(void **state)
     FAILS(f, pl_checkout(&entries, &reader, at(f, "out"), NULL, NULL, &f->err), PL_ENET, "far/away: the line is dead");
 }
 
+/* Passes chunks on and notes how the progress grows between them. */
+struct watched {
+    struct pl_chunk_reader from;
+    const struct pl_checkout_progress *progress;
+    uint64_t last;  /* bytes that the progress had at the last chunk */
+    size_t growths; /* chunks before which it had grown */
+};
+
+static int watched_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    struct watched *w = self;
+    uint64_t now = atomic_load(&w->progress->bytes);
+
+    assert_true(now >= w->last);
+    w->growths += now > w->last;
+    w->last = now;
+    return w->from.get(w->from.self, id, kind, ret, err);
+}
+
+static void progress_grows_within_a_file(void **state)
+{
+    static const size_t sizes[] = {0, 30, 1000, 3u << 20, (12u << 20) + 1};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+        struct pl_checkout_progress progress = {0};
+        struct watched w = {.from = pl_store_chunk_reader(f->store), .progress = &progress};
+        struct pl_chunk_reader reader = {.self = &w, .get = watched_get};
+        struct pl_checkout_options one = {.threads = 1, .replace = true, .progress = &progress};
+        struct pl_tree_ops_reader in;
+        struct pl_entry_source entries = pl_entry_source_ops(&in);
+
+        put_noise(f, "in/f", sizes[i], i);
+        OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
+        OK(f, pl_tree_ops_reader_init(&in, ops.data, ops.len, &f->err));
+        OK(f, pl_checkout(&entries, &reader, at(f, "out"), &one, NULL, &f->err));
+        assert_int_equal(atomic_load(&progress.files), 1);
+        assert_int_equal(atomic_load(&progress.bytes), sizes[i]);
+        if (sizes[i] > 1u << 20)
+            assert_in_range(w.growths, 4, 10000);
+    }
+}
+
 /* --- the cache --- */
 
 static uint64_t links_of(struct fixture *f, const char *path)
@@ -534,6 +578,7 @@ int main(void)
         TEST(a_full_disk_leaves_nothing_half_written),
         TEST(in_a_folder_that_was_there_whole_files_stay),
         TEST(an_error_of_the_reader_names_the_file),
+        TEST(progress_grows_within_a_file),
         TEST(the_second_checkout_is_links),
         TEST(equal_bytes_with_another_mode_are_another_file),
         TEST(where_no_link_can_be_made_the_file_is_written),
