@@ -26,18 +26,23 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     struct pl_upload_session_args args = {.project = "default", .kind = "write"};
-    int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "project", &args.project, "kind", &args.kind);
+    json_int_t bytes = 0;
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s, s?:I}", "project", &args.project, "kind", &args.kind, "bytes", &bytes);
 
     if (r == 0 && !pl_streq(args.kind, "write") && !pl_streq(args.kind, "read"))
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is not a kind of session; accepted: write, read", args.kind),
                          "kind");
+    if (r == 0 && bytes < 0)
+        r = pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "%lld is no number of bytes; accepted: 0 (unknown) or more", (long long)bytes),
+            "bytes");
     r = r < 0 ? r : pl_api_may(req, pl_streq(args.kind, "read") ? PL_VERB_FETCH : PL_VERB_STORE, args.project, NULL, err);
     if (r == 0) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
 
         r = pl_api_project(rd.conn, args.project, err);
     }
-    r = r < 0 || pl_streq(args.kind, "read") ? r : pl_branch_push_admit(&a->services, req, err);
+    r = r < 0 || pl_streq(args.kind, "read") ? r : pl_branch_push_admit_bytes(&a->services, req, (uint64_t)bytes, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_upload_session_open, &args, err);
     if (r < 0)
         return r;
@@ -409,8 +414,9 @@ static void get_pack(struct pl_api *a, struct pl_http_request *req)
 
 static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/sessions", open_session, .body = PL_BODY_JSON, .verb = PL_VERB_STORE, .asks = true,
-     .summary = "Opens a session for writing or reading packs; its lease is renewed while it is used.", .request = "NewSession",
-     .reply = "Session"},
+     .summary = "Opens a session for writing or reading packs; its lease is renewed while it is used. `bytes`: how much a "
+                "session for writing will bring at most; one that does not fit on the disk of the store is refused. 0 = unknown.",
+     .request = "NewSession", .reply = "Session"},
     {"DELETE", "/api/v1/sessions/{id}", close_session, .verb = PL_VERB_STORE, .asks = true,
      .summary = "Ends a session: packs that only it needs may be removed.", .query = "project"},
     {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .costly = true, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
@@ -429,7 +435,7 @@ static const struct pl_api_route routes[] = {
      .reply = BYTES_TYPE},
 };
 static const struct pl_api_schema schemas[] = {
-    {"NewSession", "project:string? kind:string?"},
+    {"NewSession", "project:string? kind:string? bytes:integer?"},
     {"Session", "session:string project:string lease_s:integer"},
     {"Pack", "pack:string bytes:integer"},
 };

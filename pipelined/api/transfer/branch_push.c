@@ -25,10 +25,14 @@ int pl_branch_push_check(struct pl_api_services *s, const struct pl_http_request
 
 int pl_branch_push_admit(struct pl_api_services *s, const struct pl_http_request *req, struct pl_err *err)
 {
-    const struct pl_principal *who = pl_http_context(req);
-    int64_t length = pl_http_body_length(req);
+    return pl_branch_push_admit_bytes(s, req, (uint64_t)PL_MAX(pl_http_body_length(req), 0), err);
+}
 
-    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(s->disks, (uint64_t)PL_MAX(length, 0), err);
+int pl_branch_push_admit_bytes(struct pl_api_services *s, const struct pl_http_request *req, uint64_t bytes, struct pl_err *err)
+{
+    const struct pl_principal *who = pl_http_context(req);
+
+    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(s->disks, bytes, err);
 }
 
 static const char *text_or_empty(const char *text)

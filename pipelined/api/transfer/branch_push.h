@@ -8,6 +8,9 @@
  * small push is assumed. Results of workers are always admitted. PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_branch_push_admit(struct pl_api_services *s, const struct pl_http_request *req, struct pl_err *err);
+/* Like pl_branch_push_admit, for a push that will bring `bytes` bytes in other requests. */
+PL_MUST_CHECK
+int pl_branch_push_admit_bytes(struct pl_api_services *s, const struct pl_http_request *req, uint64_t bytes, struct pl_err *err);
 
 /* Checks, before the body is received, that {repo} exists and may be pushed to. `ret` gets its row; may be
  * NULL. PL_ENOTFOUND, PL_EOUTPUT. */

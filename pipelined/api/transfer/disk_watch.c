@@ -166,9 +166,10 @@ static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err
     if (p->free_bytes >= pl_disk_space_full_bytes(p->total_bytes) &&
         p->free_bytes - pl_disk_space_full_bytes(p->total_bytes) >= bytes)
         return 0;
-    return pl_err_set(err, PL_ENOSPC,
-                      "the disk of %s has %s free of %s, of which %s stay reserved: there is no space for %s more", p->path, left,
-                      total, want, pl_size_text(bytes, more));
+    return pl_err_set(
+        err, PL_ENOSPC,
+        "the disk of %s has %s free of %s, of which %s stay reserved: there is no space for %s more; free some space", p->path,
+        left, total, want, pl_size_text(bytes, more));
 }
 
 /* Checks all watched folders. The last one is the daemon's folder, where bodies are spooled. */

@@ -229,6 +229,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
     copy_header(line, n * size, "Content-Type", t->answer.content_type, sizeof(t->answer.content_type));
     copy_header(line, n * size, "ETag", t->answer.etag, sizeof(t->answer.etag));
     copy_header(line, n * size, "Content-Range", t->answer.content_range, sizeof(t->answer.content_range));
+    copy_header(line, n * size, "Content-Length", t->answer.content_length, sizeof(t->answer.content_length));
     return n * size;
 }
 

@@ -93,6 +93,7 @@ struct pl_http_answer {
     char content_type[64];
     char etag[160];
     char content_range[96];
+    char content_length[24]; /* "" if the reply does not say it, as one that is sent in pieces */
 };
 
 /* Makes one request and reads its whole reply. Any thread. `answer` may be NULL; it is filled for error

@@ -210,7 +210,13 @@ void pl_remote_interrupt(struct pl_remote *r)
 
 int pl_remote_session(struct pl_remote *r, struct pl_err *err)
 {
-    json_t *body = json_pack("{s:s}", "project", r->project), *answer;
+    return pl_remote_session_for(r, 0, err);
+}
+
+int pl_remote_session_for(struct pl_remote *r, uint64_t bytes, struct pl_err *err)
+{
+    json_t *body = json_pack("{s:s, s:o*}", "project", r->project, "bytes", bytes ? json_integer((json_int_t)bytes) : NULL),
+           *answer;
     const char *session;
     int e = body ? pl_http_client_json(r->client, "POST", "/api/v1/sessions", body, &answer, err) : pl_err_nomem(err);
 

@@ -58,6 +58,10 @@ bool pl_remote_is_local(const struct pl_remote *r);
 /* Opens an upload session (POST /sessions), which the sink needs. PL_ENET, PL_EAUTH. */
 PL_MUST_CHECK
 int pl_remote_session(struct pl_remote *r, struct pl_err *err);
+/* Like pl_remote_session, and tells the daemon how many bytes the session will bring. PL_ENOSPC: they do not fit on the disk of
+ * the store. 0 = unknown. */
+PL_MUST_CHECK
+int pl_remote_session_for(struct pl_remote *r, uint64_t bytes, struct pl_err *err);
 /* Ends the upload session, if there is one, so that garbage collection need not wait until its lease expires.
  * Errors are ignored. */
 void pl_remote_end_session(struct pl_remote *r);
