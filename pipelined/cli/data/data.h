@@ -7,6 +7,7 @@
  * Threads: Main thread; ingest and checkout start their own threads.
  *
  * Inside:
+ *   local_space   free space of this machine's disks
  *   verb_branch   branches
  *   verb_commit   commits
  *   verb_file     list, glob, inspect, diff and delete file

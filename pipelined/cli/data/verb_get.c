@@ -1,4 +1,5 @@
 /* get file: streams a file to standard output, or writes files and folders to disk with several threads. */
+#include "pipelined/cli/data/local_space.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/server_client.h"
@@ -24,17 +25,44 @@ struct get {
 
 static int to_stdout(void *self, const void *data, size_t n, struct pl_err *err)
 {
-    (void)self;
-    return pl_io_write(STDOUT_FILENO, data, n, "stdout", err);
+    _Atomic uint64_t *written = self;
+    int r = pl_io_write(STDOUT_FILENO, data, n, "stdout", err);
+
+    if (r == 0)
+        atomic_fetch_add_explicit(written, n, memory_order_relaxed);
+    return r;
+}
+
+/* Returns the size of the file; 0 if it is not known. */
+static uint64_t file_bytes(struct get *g)
+{
+    _cleanup_free_ char *path =
+        pl_http_path_make("/api/v1/repos/%s/%s/refs/%s/files/%p", g->ref.project, g->ref.repo, g->commit, g->ref.path);
+    struct pl_http_call call = {.method = "HEAD", .path = path};
+    struct pl_http_answer answer = {0};
+
+    return path && pl_http_client_call(g->client, &call, &answer, NULL) == 0 ? strtoull(answer.content_length, NULL, 10) : 0;
 }
 
 static int get_to_stdout(struct get *g, struct pl_err *err)
 {
     _cleanup_free_ char *path =
         pl_http_path_make("/api/v1/repos/%s/%s/refs/%s/files/%p", g->ref.project, g->ref.repo, g->commit, g->ref.path);
-    struct pl_http_call call = {.method = "GET", .path = path, .write = to_stdout, .may_stall = true};
+    _Atomic uint64_t written = 0;
+    struct pl_cli_progress line = {0};
+    struct pl_http_call call = {.method = "GET", .path = path, .write = to_stdout, .write_self = &written, .may_stall = true};
+    int r;
 
-    return path ? pl_http_client_call(g->client, &call, NULL, err) : pl_err_nomem(err);
+    if (!path)
+        return pl_err_nomem(err);
+    if (!isatty(STDOUT_FILENO) && pl_cli_progress_seen(g->c)) { /* on a terminal the line would stand in the middle of the file */
+        line.total_bytes = file_bytes(g);
+        line.total_files = 1;
+        pl_cli_progress_start(g->c, &line, "wrote", NULL, &written);
+    }
+    r = pl_http_client_call(g->client, &call, NULL, err);
+    pl_cli_progress_stop(&line);
+    return r;
 }
 
 /* ---- to a folder or file ---- */
@@ -155,9 +183,55 @@ static int is_single(const struct get *g, const struct pl_buf *ops, bool *ret, s
     return 0;
 }
 
+/* The entries of a stream that are to be written to a folder. */
+struct entries {
+    const struct pl_buf *ops;
+    const char *dest;
+    uint64_t files, bytes;
+};
+
+/* Adds up the entries. */
+static int entries_measure(struct entries *e, struct pl_err *err)
+{
+    struct pl_tree_ops_reader reader;
+    struct pl_tree_op op;
+    int r = pl_tree_ops_reader_init(&reader, e->ops->data, e->ops->len, err);
+
+    r = r < 0 ? r : 1;
+    while (r > 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
+        if (op.op != PL_TREE_PUT || op.entry.kind == PL_KIND_DIR)
+            continue;
+        e->files++;
+        e->bytes += op.entry.size;
+    }
+    return r;
+}
+
+/* Returns the space of the files that the entries replace. */
+static uint64_t entries_replaced(void *self)
+{
+    const struct entries *e = self;
+    struct pl_tree_ops_reader reader;
+    char path[PATH_MAX];
+    struct pl_tree_op op;
+    uint64_t bytes = 0;
+    struct stat st;
+
+    if (pl_tree_ops_reader_init(&reader, e->ops->data, e->ops->len, NULL) < 0)
+        return 0;
+    while (pl_tree_ops_reader_next(&reader, &op, NULL) > 0)
+        if (op.op == PL_TREE_PUT &&
+            snprintf(path, sizeof path, "%s/%.*s", e->dest, (int)op.path_len, op.path) < (int)sizeof path &&
+            lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
+            bytes += (uint64_t)st.st_blocks * 512;
+    return bytes;
+}
+
+/* Writes the entries of the stream below `dest`; its single entry, if `name` is set, under that name. */
 static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl_buf *ops, const char *dest, const char *name,
                         struct pl_checkout_stats *stats, struct pl_err *err)
 {
+    struct entries sum = {.ops = ops, .dest = dest};
     struct pl_chunk_reader chunks = pl_remote_reader(remote);
     struct pl_checkout_progress progress = {0};
     struct pl_checkout_options options = {.replace = true, .own = true, .progress = &progress};
@@ -168,8 +242,14 @@ static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl
     int r = pl_tree_ops_reader_init(&reader, ops->data, ops->len, err);
 
     r = r < 0 ? r : pl_tree_ops_reader_init(&names.ahead, ops->data, ops->len, err);
+    r = r < 0 ? r : entries_measure(&sum, err);
+    /* a single file is written beside the one that it replaces */
+    if (r == 0 && !pl_cli_flag(g->c, "no-space-check"))
+        r = pl_local_space_check(dest, sum.files, sum.bytes, name ? NULL : entries_replaced, &sum, err);
     if (r < 0)
         return r;
+    line.total_files = sum.files;
+    line.total_bytes = sum.bytes;
     names.all = pl_entry_source_ops(&reader);
     pl_cli_progress_start(g->c, &line, "wrote", &progress.files, &progress.bytes);
     r = pl_checkout(&entries, &chunks, dest, &options, stats, err);
@@ -269,6 +349,7 @@ static const struct pl_option options[] = {
     {"output", 'o', "LOCAL", "file or folder to write, replacing existing files; - for stdout (default)"},
     {"recursive", 'r', NULL, "get a folder with everything in it"},
     {"files-from", 0, "FILE", "get only the files of a folder that FILE names, one per line (- for stdin)"},
+    {"no-space-check", 0, NULL, "write even if the files are larger than the free space of the disk"},
     {0},
 };
 

@@ -32,6 +32,8 @@ struct put {
     struct pl_buf head; /* first bytes of the input, which are read to find out whether the input is small */
     /* number of bytes of `head` that read_stdin has already returned */
     size_t head_used;
+    struct pl_ingest_progress read; /* what has been found, then what has been read */
+    struct pl_ingest_size size;     /* of the sources; zero for standard input */
     /* the server's reply to the push */
     json_t *answer;
 };
@@ -223,22 +225,30 @@ static ssize_t read_stdin(void *self, void *out, size_t n, struct pl_err *err)
 {
     struct put *p = self;
     size_t left = p->head.len - p->head_used;
+    ssize_t got = (ssize_t)PL_MIN(n, left);
 
-    if (!left)
-        return pl_io_read(STDIN_FILENO, out, n, "standard input", err);
-    n = PL_MIN(n, left);
-    memcpy(out, p->head.data + p->head_used, n);
-    p->head_used += n;
-    return (ssize_t)n;
+    if (left) {
+        memcpy(out, p->head.data + p->head_used, (size_t)got);
+        p->head_used += (size_t)got;
+    } else {
+        got = pl_io_read(STDIN_FILENO, out, n, "standard input", err);
+    }
+    if (got > 0)
+        atomic_fetch_add(&p->read.bytes, (uint64_t)got);
+    return got;
 }
 
 static int ingest_stdin(struct put *p, struct pl_pack_builder *session, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(pl_tree_ops_writer_finish) struct pl_tree_ops_writer writer = {0};
+    struct pl_cli_progress line = {0};
     const char *dest = p->sources[0].dest;
     struct pl_entry entry;
-    int r = pl_file_write_stream(session, PL_KIND_FILE, read_stdin, p, &entry, err);
+    int r;
 
+    pl_cli_progress_start(p->c, &line, "read", NULL, &p->read.bytes);
+    r = pl_file_write_stream(session, PL_KIND_FILE, read_stdin, p, &entry, err);
+    pl_cli_progress_stop(&line);
     r = r < 0 ? r : pl_tree_ops_writer_init(&writer, ops, err);
     r = r < 0 ? r : pl_tree_ops_writer_put(&writer, dest, strlen(dest), &entry, err);
     return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
@@ -260,17 +270,17 @@ static struct pl_stat_cache *open_cache(const struct put *p, const struct pl_rem
 static int ingest_files(struct put *p, struct pl_pack_builder *session, const struct pl_pack_sink *sink,
                         struct pl_stat_cache *cache, struct pl_buf *ops, struct pl_err *err)
 {
-    struct pl_cli_progress line = {0};
-    struct pl_ingest_progress progress = {0};
+    struct pl_cli_progress line = {.total_files = p->size.files, .total_bytes = p->size.bytes};
     struct pl_ingest_options options = {
-        .mirror = pl_cli_flag(p->c, "mirror"), .stat_cache = cache, .sink = sink, .progress = &progress};
+        .mirror = pl_cli_flag(p->c, "mirror"), .stat_cache = cache, .sink = sink, .progress = &p->read};
     uint64_t threads = 0;
     int r = pl_cli_number(p->c, "threads", PL_INGEST_THREADS_MAX, &threads, err);
 
     if (r < 0)
         return r;
     options.threads = (unsigned)threads;
-    pl_cli_progress_start(p->c, &line, "read", &progress.files, &progress.bytes);
+    p->read = (struct pl_ingest_progress){0};
+    pl_cli_progress_start(p->c, &line, "read", &p->read.files, &p->read.bytes);
     r = pl_ingest_tree(session, p->sources, p->n, &options, ops, NULL, err);
     pl_cli_progress_stop(&line);
     return r;
@@ -291,7 +301,9 @@ static int push_patiently(struct put *p, struct pl_retrying_sink *patient, const
     return why.code;
 }
 
-static int open_patiently(struct put *p, struct pl_http_client *client, struct pl_remote **ret, struct pl_err *err)
+/* Opens the remote, and with `session` an upload session for `bytes` bytes. */
+static int open_patiently(struct put *p, struct pl_http_client *client, struct pl_remote **ret, bool session, uint64_t bytes,
+                          struct pl_err *err)
 {
     struct pl_retrying_sink patient;
     unsigned pause_ms = 0;
@@ -301,11 +313,56 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
     do {
         why = (struct pl_err){0};
         why.code = *ret ? 0 : pl_remote_open(client, p->push.to.project, ret, &why);
-        why.code = why.code < 0 ? why.code : pl_remote_session(*ret, &why);
+        why.code = why.code < 0 || !session ? why.code : pl_remote_session_for(*ret, bytes, &why);
     } while (why.code < 0 && pl_retrying_sink_retry(&patient, &why, &pause_ms));
     if (why.code < 0 && err)
         *err = why;
     return why.code;
+}
+
+/* Adds up the sizes of the sources, without reading them. */
+static int measure(struct put *p, struct pl_stat_cache *cache, struct pl_err *err)
+{
+    struct pl_ingest_options options = {.stat_cache = cache, .progress = &p->read};
+    struct pl_cli_progress line = {0};
+    int r;
+
+    p->read = (struct pl_ingest_progress){0};
+    pl_cli_progress_start(p->c, &line, "found", &p->read.files, &p->read.bytes);
+    r = pl_ingest_measure(p->sources, p->n, &options, &p->size, err);
+    pl_cli_progress_stop(&line);
+    return r;
+}
+
+/* Returns the size of what the branch has, which the sources perhaps have, too; 0 if that is not known. */
+static uint64_t branch_bytes(struct put *p)
+{
+    _cleanup_free_ char *path =
+        pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", p->push.to.project, p->push.to.repo, p->push.to.name);
+    _cleanup_(json_decrefp) json_t *commit = NULL;
+
+    if (!path || pl_cli_call(p->c, "GET", path, NULL, &commit, NULL) < 0)
+        return 0;
+    return (uint64_t)PL_MAX(pl_show_int_at(commit, "bytes"), (json_int_t)0);
+}
+
+/* Opens an upload session, which the daemon refuses if its disk has no space for what the sources bring: then nothing is sent.
+ * Their size is the most that they may need. If that does not fit, it is assumed that they bring again all that the branch has.
+ * Without a size, or with --no-space-check, packs are sent until the disk has only its reserve left. */
+static int open_for_sources(struct put *p, struct pl_http_client *client, struct pl_remote **remote, struct pl_err *err)
+{
+    uint64_t bytes = pl_cli_flag(p->c, "no-space-check") ? 0 : p->size.new_bytes, there;
+    int r = open_patiently(p, client, remote, true, bytes, err);
+
+    if (r != PL_ENOSPC || bytes == 0)
+        return r;
+    there = branch_bytes(p);
+    if (there)
+        r = open_patiently(p, client, remote, true, bytes > there ? bytes - there : 0, err);
+    return r != PL_ENOSPC ? r
+                          : pl_err_hint(err, r,
+                                        "Free space there, or put less; nothing was sent. If the data compresses well, or the "
+                                        "store has most of it already, --no-space-check puts it as far as there is space.");
 }
 
 /* Ingests the sources in an upload session, then sends the resulting operations as a push. */
@@ -320,14 +377,20 @@ static int put_long(struct put *p, struct pl_err *err)
     struct pl_pack_sink sink;
     int r = pl_cli_client(p->c, &client, err);
 
-    r = r < 0 ? r : open_patiently(p, client, &remote, err);
+    r = r < 0 ? r : open_patiently(p, client, &remote, false, 0, err);
+    if (r < 0)
+        return r;
+    cache = open_cache(p, remote);
+    /* the sizes are for the check and for the progress line */
+    if (!p->stdin_ && (!pl_cli_flag(p->c, "no-space-check") || pl_cli_progress_seen(p->c)))
+        r = measure(p, cache, err);
+    r = r < 0 ? r : open_for_sources(p, client, &remote, err);
     if (r < 0)
         return r;
     pl_retrying_sink_init(&patient, remote, client, p->push.to.project);
     patient.lost = pl_cli_push_print_lost;
     patient.arg = p->c;
     sink = pl_retrying_sink(&patient);
-    cache = open_cache(p, remote);
     r = pl_pack_builder_open(&sink, p->push.to.project, &session, err);
     if (r == 0)
         r = p->stdin_ ? ingest_stdin(p, session, &ops, err) : ingest_files(p, session, &sink, cache, &ops, err);
@@ -377,6 +440,7 @@ static const struct pl_option options[] = {
     {"mirror", 0, NULL, "delete what is below PATH and not in LOCAL"},
     {"base", 0, "REF", "refuse if one of these paths has changed since that commit"},
     {"no-cache", 0, NULL, "read every file, even if it looks unchanged"},
+    {"no-space-check", 0, NULL, "put even if the files are larger than the free space of the store"},
     {"threads", 0, "N", "number of reading threads (one per core)"},
     {0},
 };
