@@ -5,6 +5,7 @@
 
 #define TABLES(X)                                                                                                                \
     X(datum_inputs)                                                                                                              \
+    X(datums)                                                                                                                    \
     X(failures)                                                                                                                  \
     X(find) X(gpus) X(job_cause) X(log_view) X(metric_jobs) X(metric_stages) X(needs) X(queue) X(run_timeline) X(run_view)
 

@@ -108,18 +108,12 @@ static int add_env(const json_t *env, json_t *params, struct pl_err *err)
     return 0;
 }
 
-/* Adds the combination of a `params` input, which a datum's text has as "params={…}" among its inputs. A text that was cut
- * off has none. */
+/* Adds the combination of a `params` input. */
 static int add_combination(const char *paths, json_t *params, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *found = NULL;
-    const char *at = strncmp(paths, "params={", 8) == 0 ? paths : strstr(paths, ", params={");
+    _cleanup_(json_decrefp) json_t *found = pl_datum_params(paths);
 
-    if (!at)
-        return 0;
-    at = strchr(at, '{');
-    found = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
-    return json_is_object(found) && json_object_update(params, found) < 0 ? pl_err_nomem(err) : 0;
+    return found && json_object_update(params, found) < 0 ? pl_err_nomem(err) : 0;
 }
 
 /* ---- one job ---- */

@@ -1,6 +1,7 @@
 /* Converts database rows to JSON, and finds jobs by stage and run. */
 #include "pipelined/api/run_routes/job_json.h"
 
+#include "pipelined/failure/error_line.h"
 #include "pipelined/gpus/gpu_queue.h"
 #include "pipelined/plan/datum_identity.h"
 #include "pipelined/plan/enum_key.h"
@@ -291,6 +292,62 @@ void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struc
         leaves[n] = (struct pl_datum_leaf){.input = &in[n], .path = match.path, .path_len = match.path_len};
     }
     pl_datum_id(leaves, n, ret);
+}
+
+/* ---- datums ---- */
+
+json_t *pl_datum_params(const char *paths)
+{
+    const char *at = strncmp(paths, "params={", 8) == 0 ? paths : strstr(paths, ", params={");
+    json_t *found = at ? json_loads(strchr(at, '{'), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+
+    if (json_is_object(found))
+        return found;
+    json_decref(found);
+    return NULL;
+}
+
+int pl_job_has_params(struct pl_conn *c, int64_t job, bool *ret, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(c, err, &n,
+                       "SELECT count(*) FROM job j, json_each(j.inputs) i WHERE j.id = ?"
+                       " AND coalesce(json_extract(i.value, '$.repo'), '') = ''",
+                       "i", job);
+
+    *ret = n > 0;
+    return r;
+}
+
+json_t *pl_attempt_row_json(const struct pl_rows *rows, bool params, bool whole)
+{
+    struct pl_hash datum = pl_col_hash(rows, 0);
+    json_t *detail = pl_col_json(rows, 8), *out, *values;
+    json_int_t gpus;
+
+    out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I, s:I}", "id", pl_api_hash_json(&datum), "attempt",
+                    (json_int_t)pl_col_int(rows, 1), "state", pl_col_text(rows, 2), "exit_code", (json_int_t)pl_col_int(rows, 3),
+                    "signal", (json_int_t)pl_col_int(rows, 4), "oom", (int)pl_col_int(rows, 5), "timed_out",
+                    (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9),
+                    "fence", (json_int_t)pl_col_int(rows, 11));
+    json_object_update_missing(out, detail);
+    gpus = json_integer_value(json_object_get(detail, "gpus"));
+    if (gpus > 0)
+        json_object_set_new(out, "gpu_ms",
+                            json_integer(gpus * json_integer_value(json_object_get(json_object_get(detail, "ms"), "held"))));
+    values = params ? pl_datum_params(pl_json_str(detail, "paths")) : NULL;
+    if (values)
+        json_object_set_new(out, "params", values);
+    json_decref(detail);
+    if (whole) {
+        const char *tail = pl_col_text(rows, 10);
+        const struct pl_error_line line = pl_error_line(tail);
+
+        json_object_set_new(out, "tail", json_string(tail));
+        if (pl_streq(pl_col_text(rows, 2), "failed") && line.len > 0)
+            json_object_set_new(out, "tail_line", json_integer((json_int_t)line.number));
+    }
+    return out;
 }
 
 /* ---- versions of a pipeline ---- */

@@ -84,6 +84,20 @@ void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struc
 
 /* ---- datums ---- */
 
+/* The SELECT with the columns that pl_attempt_row_json reads; append "WHERE …". */
+#define PL_ATTEMPT_COLUMNS                                                                                                       \
+    "SELECT datum, attempt, state, coalesce(exit_code, 0), coalesce(signal, 0), oom, timed_out, reason, detail, finished_us, "   \
+    "tail, fence FROM attempt"
+/* Makes the JSON of an attempt. `params`: the job has a `params` input, whose values are added; `whole`: adds the end of its
+ * output. New reference; NULL: out of memory. */
+json_t *pl_attempt_row_json(const struct pl_rows *rows, bool params, bool whole);
+/* Returns the values of the datum's `params` input, which its text has as "params={…}" among its inputs. New reference; NULL if
+ * there are none, as in a text that was cut off. */
+json_t *pl_datum_params(const char *paths);
+/* Says whether one of the job's inputs is a `params`. */
+PL_MUST_CHECK
+int pl_job_has_params(struct pl_conn *c, int64_t job, bool *ret, struct pl_err *err);
+
 /* An SQL condition over a row of table attempt: it is of the datum that ?2 names, by its id, a prefix of it, or its paths. */
 #define PL_ATTEMPT_NAMED "(substr(lower(hex(datum)), 1, length(?2)) = lower(?2) OR json_extract(detail, '$.paths') = ?2)"
 

@@ -5,7 +5,6 @@
 #include "pipelined/db/pipelines/rerun.h"
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/db/tx/job_tx.h"
-#include "pipelined/failure/error_line.h"
 #include "pipelined/plan/datum_table.h"
 #include "pipelined/spec/spec.h"
 #include "storage/tree/tree_walk.h"
@@ -368,103 +367,6 @@ static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 
 /* ---- datums: attempts that are kept ---- */
 
-#define ATTEMPT_COLUMNS                                                                                                          \
-    "SELECT datum, attempt, state, coalesce(exit_code, 0), coalesce(signal, 0), oom, timed_out, reason, detail, finished_us, "   \
-    "tail, fence FROM attempt"
-
-static json_t *attempt_json(const struct pl_rows *rows, bool whole)
-{
-    struct pl_hash datum = pl_col_hash(rows, 0);
-    json_t *detail = pl_col_json(rows, 8), *out;
-    json_int_t gpus;
-
-    out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I, s:I}", "id", pl_api_hash_json(&datum), "attempt",
-                    (json_int_t)pl_col_int(rows, 1), "state", pl_col_text(rows, 2), "exit_code", (json_int_t)pl_col_int(rows, 3),
-                    "signal", (json_int_t)pl_col_int(rows, 4), "oom", (int)pl_col_int(rows, 5), "timed_out",
-                    (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9),
-                    "fence", (json_int_t)pl_col_int(rows, 11));
-    json_object_update_missing(out, detail);
-    gpus = json_integer_value(json_object_get(detail, "gpus"));
-    if (gpus > 0)
-        json_object_set_new(out, "gpu_ms",
-                            json_integer(gpus * json_integer_value(json_object_get(json_object_get(detail, "ms"), "held"))));
-    json_decref(detail);
-    if (whole) {
-        const char *tail = pl_col_text(rows, 10);
-        const struct pl_error_line line = pl_error_line(tail);
-
-        json_object_set_new(out, "tail", json_string(tail));
-        if (pl_streq(pl_col_text(rows, 2), "failed") && line.len > 0)
-            json_object_set_new(out, "tail_line", json_integer((json_int_t)line.number));
-    }
-    return out;
-}
-
-#define PLACE_DIGITS 20
-/* The position "HASH/N/FENCE" in a list of attempts: the next page begins after attempt N at this datum under this
- * lease. */
-struct datum_place {
-    struct pl_hash datum;
-    int64_t attempt, fence;
-};
-
-static int datum_place_parse(const struct pl_api_page *page, struct datum_place *ret, struct pl_err *err)
-{
-    const char *slash = page->after ? strchr(page->after, '/') : NULL, *second = slash ? strchr(slash + 1, '/') : NULL;
-    char hex[PL_HASH_HEX + 1], number[PLACE_DIGITS + 1];
-
-    *ret = (struct datum_place){0}; /* attempts are numbered from 1 */
-    if (!page->after)
-        return 0;
-    if (!second || slash - page->after != PL_HASH_HEX || second - slash > PLACE_DIGITS)
-        return pl_api_page_refuse(page, err);
-    snprintf(hex, sizeof hex, "%s", page->after);
-    snprintf(number, sizeof number, "%.*s", (int)(second - slash - 1), slash + 1);
-    if (pl_hash_parse(hex, &ret->datum, NULL) < 0 ||
-        pl_api_page_number(&(struct pl_api_page){.after = number}, 0, &ret->attempt, NULL) < 0 ||
-        pl_api_page_number(&(struct pl_api_page){.after = second + 1}, 0, &ret->fence, NULL) < 0)
-        return pl_api_page_refuse(page, err);
-    return 0;
-}
-
-/* Lists one page of kept attempts, by datum and number. */
-static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char run[PL_ID_HEX + 1], hex[PL_HASH_HEX + 1], last[PL_HASH_HEX + 2 * (PLACE_DIGITS + 1) + 1] = "";
-    json_t *list = json_array();
-    struct datum_place after;
-    struct pl_api_page page;
-    int64_t id = 0;
-    size_t n = 0;
-    int r = pl_api_page_read(req, &page, err);
-
-    r = r < 0 ? r : datum_place_parse(&page, &after, err);
-    r = r < 0 ? r : find_job(rd.conn, req, &id, run, err);
-    r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows,
-                             ATTEMPT_COLUMNS
-                             " WHERE job = ?1 AND (datum, attempt, fence) > (?2, ?3, ?4) AND (?5 IS NULL OR state = ?5)"
-                             " ORDER BY datum, attempt, fence LIMIT ?6",
-                             "ibiisi", id, after.datum.b, (size_t)PL_HASH_BYTES, after.attempt, after.fence,
-                             pl_http_query(req, "state"), (int64_t)page.limit);
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        struct pl_hash datum = pl_col_hash(&rows, 0);
-
-        json_array_append_new(list, attempt_json(&rows, false));
-        snprintf(last, sizeof last, "%s/%lld/%lld", pl_hash_hex(&datum, hex), (long long)pl_col_int(&rows, 1),
-                 (long long)pl_col_int(&rows, 11));
-        n++;
-    }
-    if (r < 0) {
-        json_decref(list);
-        return r;
-    }
-    *ret = pl_api_list("datums", list, n == page.limit ? last : NULL);
-    return 0;
-}
-
 /* Makes the reply with the command that runs the datum on the user's machine. Takes the reference to
  * `attempts`. */
 static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *attempts)
@@ -487,22 +389,26 @@ static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t *
     const char *text = pl_http_param(req, "datum");
     char run[PL_ID_HEX + 1];
     json_t *list = json_array();
+    bool params = false;
     int64_t id = 0;
     int r = find_job(rd.conn, req, &id, run, err);
 
-    r = r < 0 ? r
-              : pl_sql_query(rd.conn, err, &rows,
-                             ATTEMPT_COLUMNS " WHERE job = ?1 AND " PL_ATTEMPT_NAMED " ORDER BY datum, attempt, fence LIMIT 100",
-                             "is", id, text);
+    r = r < 0 ? r : pl_job_has_params(rd.conn, id, &params, err);
+    r = r < 0
+            ? r
+            : pl_sql_query(rd.conn, err, &rows,
+                           PL_ATTEMPT_COLUMNS " WHERE job = ?1 AND " PL_ATTEMPT_NAMED " ORDER BY datum, attempt, fence LIMIT 100",
+                           "is", id, text);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
-        json_array_append_new(list, attempt_json(&rows, true));
+        json_array_append_new(list, pl_attempt_row_json(&rows, params, true));
     if (r == 0 && json_array_size(list) == 0)
         r = pl_retention_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
     if (r == 0 && json_array_size(list) == 0)
-        r = pl_err_set(
-            err, PL_ENOTFOUND,
-            "job %s of run %.8s has no kept attempt of a datum \"%s\": pipelinectl list datum shows the datums that it has",
-            pl_http_param(req, "stage"), run, text);
+        r = pl_err_set(err, PL_ENOTFOUND,
+                       "job %s of run %.8s has no kept attempt of a datum \"%s\": pipelinectl list datum shows the datums that "
+                       "it has, and of those in state reused the run "
+                       "that has their attempts",
+                       pl_http_param(req, "stage"), run, text);
     if (r < 0) {
         json_decref(list);
         return r;
@@ -603,14 +509,6 @@ static const struct pl_api_route routes[] = {
      .summary = "Stops a job.",
      .reply = "Stopped"},
     {.method = "GET",
-     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
-     .json = list_datums,
-     .verb = PL_VERB_READ,
-     .summary = "Lists the kept attempts at datums: of each job the first 1,000 failed ones, the first 1,000 "
-                "successful ones and the first 1,000 that were lost with their workers.",
-     .query = "state after limit:integer",
-     .reply = "DatumList"},
-    {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
      .json = inspect_datum,
      .verb = PL_VERB_READ,
@@ -650,7 +548,7 @@ static const struct pl_api_schema schemas[] = {
     {"Attempt",
      "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
      " started_us:integer? finished_us:integer fence:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? "
-     "gpus:integer? gpu_ms:integer? node:string? worker:integer? pod:string? run:string? "
+     "gpus:integer? gpu_ms:integer? node:string? worker:integer? pod:string? run:string? params:object? "
      "image_id:string? tail:string? tail_line:integer?"},
     {"DatumList", "datums:Attempt[] next:string?"},
     {"DatumAttempts", "id:string try:string attempts:Attempt[]"},

@@ -296,7 +296,7 @@ static void show_end(const json_t *value, const json_t *item, char out[PL_SHOW_T
 {
     (void)value;
     *out = '\0';
-    if (pl_streq(pl_show_text_at(item, "state"), "lost"))
+    if (pl_streq(pl_show_text_at(item, "state"), "lost") || pl_streq(pl_show_text_at(item, "state"), "reused"))
         return;
     if (pl_show_int_at(item, "signal"))
         snprintf(out, PL_SHOW_TEXT_MAX, "signal %lld", (long long)pl_show_int_at(item, "signal"));
@@ -310,24 +310,101 @@ static void show_ran(const json_t *value, const json_t *item, char out[PL_SHOW_T
     pl_show_ms(value ? value : pl_show_at(item, "ms.held"), item, out);
 }
 
-static const struct pl_column attempt_columns[] = {{"DATUM", "id", pl_show_id}, {"TRY", "attempt", NULL},
-                                                   {"STATE", "state", NULL},    {"EXIT", "", show_end},
-                                                   {"PATHS", "paths", NULL},    {"TOOK", "ms.compute", show_ran},
-                                                   {"NODE", "node", NULL},      {"REASON", "reason", NULL}};
+/* Writes the number of the attempt; "" for a reused datum, of which the job made none. */
+static void show_try(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    (void)item;
+    *out = '\0';
+    if (json_integer_value(value) > 0)
+        snprintf(out, PL_SHOW_TEXT_MAX, "%lld", (long long)json_integer_value(value));
+}
+
+/* Writes the values of a `params` input, "k=3 lr=0.1". */
+static void show_params(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *name;
+    json_t *one;
+    size_t n = 0;
+
+    (void)item;
+    *out = '\0';
+    json_object_foreach((json_t *)(uintptr_t)value, name, one)
+    {
+        _cleanup_free_ char *text =
+            json_is_string(one) ? NULL : json_dumps(one, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+
+        if (n < PL_SHOW_TEXT_MAX)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s=%s", n ? " " : "", name,
+                                  text ? text : pl_show_text_at(value, name));
+    }
+}
+
+/* Writes the datum's paths without its `params`, which have a column of their own. */
+static void show_paths(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *text = json_is_string(value) ? json_string_value(value) : "", *at = strstr(text, "params={"), *rest;
+    json_error_t end = {0};
+    json_t *params;
+    int before;
+
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s", text);
+    if (!json_is_object(pl_show_at(item, "params")) || !at)
+        return;
+    params = json_loads(at + strlen("params="), JSON_DISABLE_EOF_CHECK, &end);
+    if (!params)
+        return;
+    json_decref(params);
+    rest = at + strlen("params=") + end.position;
+    before = (int)(at - text);
+    if (before >= 2)
+        before -= 2; /* the ", " in front of it */
+    else if (strncmp(rest, ", ", 2) == 0)
+        rest += 2;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%.*s%s", before, text, rest);
+}
+
+static const struct pl_column attempt_columns[] = {{"DATUM", "id", pl_show_id},      {"TRY", "attempt", show_try},
+                                                   {"STATE", "state", NULL},         {"EXIT", "", show_end},
+                                                   {"PATHS", "paths", show_paths},   {"PARAMS", "params", show_params},
+                                                   {"TOOK", "ms.compute", show_ran}, {"NODE", "node", NULL},
+                                                   {"REASON", "reason", NULL}};
+
+/* Says whether the job has a `params` input. */
+static int job_has_params(struct pl_cli *c, bool *ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *job = NULL;
+    _cleanup_free_ char *path = NULL;
+    const json_t *in;
+    size_t i;
+    int r = job_path(c, "", &path, err);
+
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &job, err);
+    if (r < 0)
+        return r;
+    json_array_foreach(pl_show_at(job, "inputs"), i, in) *ret = *ret || !*pl_show_text_at(in, "repo");
+    return 0;
+}
 
 static int list_datum(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf url = {0};
     _cleanup_free_ char *path = NULL;
+    struct pl_column columns[PL_ARRAY_SIZE(attempt_columns)];
+    bool params = false;
     uint64_t limit = 0;
+    size_t n = 0;
     int r = job_path(c, "/datums?", &path, err);
 
     r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
     r = r < 0 ? r : pl_buf_add_str(&url, path, err);
     r = r < 0 ? r : pl_cli_add_query(&url, "state", pl_cli_value(c, "state"), err);
+    r = r < 0 || c->json ? r : job_has_params(c, &params, err);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(attempt_columns); i++)
+        if (params || attempt_columns[i].text != show_params)
+            columns[n++] = attempt_columns[i];
     return r < 0 ? r
-                 : pl_show_list(c, pl_buf_str(&url), "datums", attempt_columns, PL_ARRAY_SIZE(attempt_columns), limit,
-                                "no attempt at a datum of this job is kept", err);
+                 : pl_show_list(c, pl_buf_str(&url), "datums", columns, n, limit,
+                                "no attempt at a datum of this job is kept, and none is reused", err);
 }
 
 /* Prints the attempts at one datum. */
@@ -395,7 +472,7 @@ static const struct pl_option list_options[] = {{"run", 0, "ID|REPO@REF", "only 
                                                 {"limit", 'n', "N", "at most N (20)"},
                                                 {"all", 'a', NULL, "list all"},
                                                 {0}};
-static const struct pl_option datum_options[] = {{"state", 0, "STATE", "only in this state: success, failed or lost"},
+static const struct pl_option datum_options[] = {{"state", 0, "STATE", "only in this state: success, failed, lost or reused"},
                                                  {"limit", 'n', "N", "at most N"},
                                                  {0}};
 
