@@ -302,7 +302,7 @@ class Project:
     def datums(self, stage, run):
         """The attempts kept of a job, each with its tail."""
         rows = self.d.get(f"/jobs/{self.name}/{stage}/{run}/datums")["datums"]
-        ids = dict.fromkeys(r["id"] for r in rows)
+        ids = dict.fromkeys(r["id"] for r in rows if r["state"] != "reused")
         return [a for i in ids for a in self.d.get(f"/jobs/{self.name}/{stage}/{run}/datums/{i}")["attempts"]]
 
     def logs(self, stage, **query):

@@ -111,14 +111,14 @@ def test_the_state_of_listed_datums_is_in_the_address(chromium, many, world):
     wait_headline(page, f"Nothing failed here: all-done ran {MANY} datums")
     page.do("waitfor", js="document.querySelectorAll('section[aria-labelledby=h-datums] tbody a').length === 12")
     page.do("click", at="a:has-text('lost with their worker')")
-    page.do("waitfor", js="location.search === '?state=lost' && document.querySelector('main').innerText.includes('No such attempt is kept')")
-    page.do("click", at="a:has-text('all attempts')")
+    page.do("waitfor", js="location.search === '?state=lost' && document.querySelector('main').innerText.includes('No such datum is kept')")
+    page.do("click", at="a:text-is('all')")
     page.do("waitfor", js="location.search === '?state=all' && document.querySelectorAll('section[aria-labelledby=h-datums] tbody a').length === 12")
     assert axe(page) == []
     page.go(f"/jobs/default/all-fail/{many}?state=failed")  # an address is enough
     page.do("waitfor", js="document.querySelector('.tabs a[aria-current]').textContent === 'failed'")
     page.go(f"/jobs/default/all-fail/{many}?state=success")
-    page.do("waitfor", js="document.querySelector('main').innerText.includes('No such attempt is kept')")
+    page.do("waitfor", js="document.querySelector('main').innerText.includes('No such datum is kept')")
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { FailureGroup, Failures, Job } from "../src/api/schema";
 import { groupRetryOf } from "../src/core/runs";
-import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../src/core/failures";
+import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, paramsWords, pathOfDatum } from "../src/core/failures";
 
 describe("the line that matters", () => {
   it.each([
@@ -19,6 +19,7 @@ describe("what failures have in common", () => {
   it.each([[0, 24, "no such failure in the last 24 jobs"], [3, 24, "the same failure in 3 of the last 24 jobs"], [0, 1, "no such failure in the job before"], [1, 1, "the same failure in the job before"], [0, 0, ""]])(
     "%d of %d jobs before: %s", (before, jobs, words) => expect(beforeOf({ ...group, jobs_before: before }, jobs)).toBe(words));
   it("names the path of a datum", () => expect(pathOfDatum("model=/, test=/b1.csv")).toBe("/b1.csv"));
+  it("writes parameters", () => expect(paramsWords({ lr: 0.1, opt: "sgd", tall: [1, 2] })).toBe("lr=0.1, opt=sgd, tall=[1,2]"));
 });
 
 describe("how an attempt ended", () => {

@@ -19,6 +19,11 @@ export function pathOfDatum(paths: string): string {
   return paths.split(", ").map((one) => one.slice(one.indexOf("=") + 1)).find((path) => path !== "/") ?? "/";
 }
 
+// The values of a `params` input: {lr: 0.1, opt: "sgd"} → "lr=0.1, opt=sgd"
+export function paramsWords(params: Record<string, unknown>): string {
+  return Object.entries(params).map(([key, value]) => `${name(key)}=${typeof value === "string" ? name(value) : JSON.stringify(value)}`).join(", ");
+}
+
 // What all failures of a group have in common, as far as the daemon knows.
 export function commonOf(group: FailureGroup): string[] {
   const out: string[] = [];

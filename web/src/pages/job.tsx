@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { fileAddress, get, inputsAddress, post } from "../api/client";
 import type { Attempt, FailureGroup, Failures, Job } from "../api/schema";
-import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, pathOfDatum } from "../core/failures";
+import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, paramsWords, pathOfDatum } from "../core/failures";
 import { logLine, logText, middle, name } from "../core/foreign";
 import { counted, duration, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
@@ -27,8 +27,8 @@ import { Existing } from "./gone";
 const PAGE = 200; // datums, or attempts, that are asked for at once
 const SOONEST_MS = 1000; // between two loads of all of it: each datum that ends is an event
 
-// Which attempts are listed, by `state` in the address: the words of the daemon and those of people.
-const STATES = [["failed", "failed"], ["success", "done"], ["lost", "lost with their worker"], ["all", "all attempts"]] as const;
+// Which datums are listed, by `state` in the address: the words of the daemon and those of people.
+const STATES = [["failed", "failed"], ["success", "done"], ["lost", "lost with their worker"], ["reused", "reused"], ["all", "all"]] as const;
 type Shown = (typeof STATES)[number][0];
 
 interface Facts {
@@ -52,10 +52,11 @@ function shownOf(failures: Failures, query: URLSearchParams): Shown {
   return failures.groups.length > 0 ? "failed" : "success";
 }
 
-function StateTabs({ failures, shown }: { failures: Failures; shown: Shown }) {
+function StateTabs({ facts: { job, failures }, shown }: { facts: Facts; shown: Shown }) {
+  const there = (state: Shown) => (state === "failed" ? failures.groups.length > 0 : state !== "reused" || shown === state || job.datums.reused > 0);
   return (
     <span class="tabs" role="group" aria-label="Which datums">
-      {STATES.filter(([state]) => state !== "failed" || failures.groups.length > 0).map(([state, words]) => (
+      {STATES.filter(([state]) => there(state)).map(([state, words]) => (
         <a key={state} href={`${location.pathname}?state=${state}`} aria-current={state === shown ? "true" : undefined}>{words}</a>))}
     </span>
   );
@@ -174,6 +175,7 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
               <dl class="kv">
                 <dt>Input</dt><dd><DatumInputs job={job} paths={last.paths ?? ""} />
                   {inputsOf(job).length > 0 && <p class="after"><a class="btn small" download href={inputsAddress(job.project, job.stage, job.run, found.id)}><Icon of="down" />Download inputs</a></p>}</dd>
+                {last.params && <><dt>Parameters</dt><dd>{paramsWords(last.params as Record<string, unknown>)}</dd></>}
                 <dt>Id</dt><dd><span class="id" title={found.id}>{found.id.slice(0, 12)}</span></dd>
                 <dt>Time</dt><dd>fetched in {duration(ms?.fetch ?? 0)}, computed {duration(ms?.compute ?? 0)}</dd>
               </dl></div>
@@ -227,7 +229,7 @@ function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
     <div class="failing">
       <div>
         <Ways facts={facts} chosen={group} />
-        <DatumRows key={key} title={counted(group.count, "datum")} tabs={<StateTabs failures={failures} shown="failed" />} pages={pages} total={group.count} chosen={datum} to={(id) => pathHere(id, group.id)} />
+        <DatumRows key={key} title={counted(group.count, "datum")} tabs={<StateTabs facts={facts} shown="failed" />} pages={pages} total={group.count} chosen={datum} to={(id) => pathHere(id, group.id)} />
         {(first.error ?? pages.error) && <ErrorNote error={(first.error ?? pages.error)!} retry={pages.more ?? first.reload} />}
       </div>
       <OneDatum key={datum} job={job} id={datum} group={group} jobs={failures.jobs_examined} />
@@ -235,9 +237,9 @@ function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
   );
 }
 
-// The kept attempts in one state, or all.
+// The kept attempts in one state, the datums whose results come from earlier runs, or all of them.
 function Whole({ facts, query, shown }: { facts: Facts; query: URLSearchParams; shown: Shown }) {
-  const { job, failures } = facts;
+  const { job } = facts;
   const wanted = query.get("datum") ?? "";
   const over = isOver(job.state);
   const path = { project: job.project, stage: job.stage, run: job.run };
@@ -246,24 +248,30 @@ function Whole({ facts, query, shown }: { facts: Facts; query: URLSearchParams; 
     .then((page) => ({ items: page.datums.map(rowOf), next: page.next ?? undefined }));
   const first = useLoad(key, (signal) => ask(undefined, signal), (event) => !over && event.type === "progress" && event.data["stage"] === job.stage && event.data["run"] === job.run, SOONEST_MS);
   const pages = usePages(key, first.data, (after) => ask(after));
-  const chosen = pages.items.find((one) => wanted && one.id.startsWith(wanted))?.id ?? (wanted || pages.items[0]?.id || "");
-  const tabs = <StateTabs failures={failures} shown={shown} />;
+  const row = pages.items.find((one) => wanted && one.id.startsWith(wanted)) ?? (wanted ? undefined : pages.items[0]);
+  const chosen = row?.id ?? wanted;
+  const from = row?.reused; // the run that has its attempts
+  const tabs = <StateTabs facts={facts} shown={shown} />;
   return (
     <>
       <Curves project={job.project} stage={job.stage} run={job.run} live={!over} />
       <div class="panel pad after"><DatumBar datums={job.datums} gpu={job.device === "gpu"} over={over} /><p class="small muted after">{datumWords(job.datums, over)}</p></div>
       {(first.error ?? pages.error) && <ErrorNote error={(first.error ?? pages.error)!} retry={pages.more ?? first.reload} />}
       <section class="failing">
-        <DatumRows key={key} title="Datums that ran" tabs={tabs} pages={pages} loading={first.loading} chosen={chosen} to={(id) => pathHere(id, "", shown)} />
-        {chosen && <OneDatum key={chosen} job={job} id={chosen} />}
+        <DatumRows key={key} title={shown === "reused" ? "Datums reused" : shown === "all" ? "Datums" : "Datums that ran"} tabs={tabs} pages={pages} loading={first.loading} chosen={chosen} to={(id) => pathHere(id, "", shown)} />
+        {chosen && (
+          <div>
+            {from && <p class="muted">Its result was reused; it was computed in run <Id of={from} place={{ page: "job", project: job.project, stage: job.stage, run: from }} />, as shown here.</p>}
+            <OneDatum key={`${chosen} ${from ?? ""}`} job={from ? { ...job, run: from } : job} id={chosen} />
+          </div>)}
       </section>
     </>
   );
 }
 
 function rowOf(attempt: Attempt): DatumRow {
-  const states = { failed: "failed", lost: "lost with its worker" } as Record<string, string>;
-  return { key: `${attempt.id} ${attempt.attempt} ${attempt.fence}`, id: attempt.id, text: attempt.paths ?? attempt.id, bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), state: states[attempt.state] };
+  const states = { failed: "failed", lost: "lost with its worker", reused: "reused" } as Record<string, string>;
+  return { key: `${attempt.id} ${attempt.attempt} ${attempt.fence}`, id: attempt.id, text: attempt.paths ?? attempt.id, bytes: Number((attempt.bytes as { in?: number } | null)?.in ?? 0), state: states[attempt.state], reused: attempt.state === "reused" ? attempt.run ?? undefined : undefined };
 }
 
 function Actions({ job }: { job: Job }) {

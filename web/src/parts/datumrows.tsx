@@ -16,6 +16,7 @@ export interface DatumRow {
   text: string;
   bytes: number;
   state?: string | undefined; // said beside the text, if it did not end well
+  reused?: string | undefined; // the earlier run that computed its result
 }
 
 export function DatumRows({ title, tabs, pages, total, chosen, to, loading = false }: {
@@ -34,7 +35,7 @@ export function DatumRows({ title, tabs, pages, total, chosen, to, loading = fal
       {tabs}
       <div class="panel after" ref={list}>
         {loading && <Skeleton rows={3} />}
-        {!loading && pages.items.length === 0 && <p class="empty">No such attempt is kept.</p>}
+        {!loading && pages.items.length === 0 && <p class="empty">No such datum is kept.</p>}
         {items.length > 0 && (
           <Rows label="Datums" rows={items} rowHeight={37} columns={2} total={total === undefined ? undefined : total + 1} more={all ? pages.more : undefined}
             head={<tr class="visually-hidden"><th>Datum</th><th>Size of its inputs</th></tr>}
