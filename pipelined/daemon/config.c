@@ -14,8 +14,8 @@
 #define CONFIG_MAX_BYTES (1u << 20)
 
 /* Kinds of values. TREE: a JSON object or list, which can only be given in the file; the field `fallback`
- * says which of the two. */
-enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH, TREE };
+ * says which of the two. LIST: texts separated by commas, in the file also a JSON array of texts. */
+enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH, TREE, LIST };
 
 static const struct field {
     /* key in the file ("a.b" for {"a": {"b": …}}); the option is "--" and the key, with - for _ and . */
@@ -156,10 +156,11 @@ static const struct field {
      "Sandbox of the local executor: bubblewrap, or none where namespaces are not allowed; without a sandbox scripts have to use "
      "$PL_INPUT_… and "
      "$PL_OUT."},
-    {"sandbox_read_only", TEXT, offsetof(struct pl_config, sandbox_read_only), "", "FOLDERS",
-     "Folders of this machine that commands of the local executor can read in their sandbox, besides /usr and the like, "
-     "separated by commas; for example /opt,/srv/tools. Their folders in the daemon's PATH are in PATH of commands, too. "
-     "`pipelinectl try` shows the same folders. Default: none."},
+    {"sandbox_read_only", LIST, offsetof(struct pl_config, sandbox_read_only), "", "FOLDERS",
+     "Folders of this machine that commands of the local executor can read in their sandbox, besides /usr and the like: in the "
+     "file a list, [\"/opt\", \"/home/ana/venv\"], as an option separated by commas. A virtual environment needs its own folder "
+     "and that of the Python that it is made of (environments.md). Their folders in the daemon's PATH are in PATH of commands, "
+     "too. `pipelinectl try` shows the same folders. Default: none."},
     {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL",
      "URL that people use, for links. Default: that of the listener."},
     {"worker_url", TEXT, offsetof(struct pl_config, worker_url), "", "URL",
@@ -210,7 +211,7 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
     void *slot = (char *)c + f->offset;
     char *end, *copy;
 
-    if (f->kind == TEXT) {
+    if (f->kind == TEXT || f->kind == LIST) {
         copy = strdup(value);
         if (!copy)
             return pl_err_nomem(err);
@@ -242,8 +243,8 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
 }
 
 /* Describes which values a setting accepts in the file, for error messages. */
-static const char *const json_kinds[] = {
-    [TEXT] = "a string", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a string", [SWITCH] = "true or false"};
+static const char *const json_kinds[] = {[TEXT] = "a string",     [NUMBER] = "a number",      [COUNT] = "a number",
+                                         [DURATION] = "a string", [SWITCH] = "true or false", [LIST] = "a list of strings"};
 
 static int set_tree(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
 {
@@ -257,6 +258,25 @@ static int set_tree(struct pl_config *c, const struct field *f, const json_t *v,
     return *slot ? 0 : pl_err_nomem(err);
 }
 
+/* Joins the texts of a JSON array with commas. */
+static int set_list(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf list = {0};
+    const json_t *one;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(v, i, one)
+    {
+        if (!json_is_string(one) || strchr(json_string_value(one), ','))
+            return pl_err_set(err, PL_EINVAL, "%s[%zu] must be a string without a comma", where, i);
+        r = pl_buf_addf(&list, err, "%s%s", i ? "," : "", json_string_value(one));
+        if (r < 0)
+            return r;
+    }
+    return pl_buf_str(&list) ? set(c, f, pl_buf_str(&list), where, err) : pl_err_nomem(err);
+}
+
 static int set_value(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
 {
     const bool is_number = f->kind == NUMBER || f->kind == COUNT;
@@ -264,6 +284,8 @@ static int set_value(struct pl_config *c, const struct field *f, const json_t *v
 
     if (f->kind == TREE)
         return set_tree(c, f, v, where, err);
+    if (f->kind == LIST && json_is_array(v))
+        return set_list(c, f, v, where, err);
     if (is_number && json_is_integer(v)) {
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
         return set(c, f, number, where, err);
@@ -511,7 +533,7 @@ int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *
 void pl_config_finish(struct pl_config *c)
 {
     for (size_t i = 0; i < PL_ARRAY_SIZE(fields); i++)
-        if (fields[i].kind == TEXT)
+        if (fields[i].kind == TEXT || fields[i].kind == LIST)
             free(*(char **)((char *)c + fields[i].offset));
         else if (fields[i].kind == TREE)
             json_decref(*(json_t **)(void *)((char *)c + fields[i].offset));
@@ -520,14 +542,11 @@ void pl_config_finish(struct pl_config *c)
 
 int pl_config_show_folders(const struct pl_config *c, struct pl_err *err)
 {
-    const char *own = getenv("PIPELINED_SANDBOX_RO");
-    _cleanup_free_ char *all = NULL;
+    _cleanup_free_ char *all = strdup(c->sandbox_read_only);
 
-    if (!*c->sandbox_read_only)
-        return 0;
-    if (asprintf(&all, "%s%s%s", own ? own : "", own && *own ? ":" : "", c->sandbox_read_only) < 0)
+    if (!all)
         return pl_err_nomem(err);
-    for (char *p = all + (own ? strlen(own) : 0); (p = strchr(p, ',')) != NULL;)
+    for (char *p = all; (p = strchr(p, ',')) != NULL;)
         *p = ':';
     return setenv("PIPELINED_SANDBOX_RO", all, 1) < 0 ? pl_err_nomem(err) : 0;
 }
@@ -553,8 +572,9 @@ int pl_config_help(struct pl_buf *out, struct pl_err *err)
 
 int pl_config_markdown(struct pl_buf *out, struct pl_err *err)
 {
-    static const char *const kinds[] = {[TEXT] = "text",         [NUMBER] = "number",        [COUNT] = "number",
-                                        [DURATION] = "duration", [SWITCH] = "true or false", [TREE] = "object or list"};
+    static const char *const kinds[] = {
+        [TEXT] = "text",           [NUMBER] = "number", [COUNT] = "number", [DURATION] = "duration", [SWITCH] = "true or false",
+        [TREE] = "object or list", [LIST] = "list"};
     char name[64], option[68];
     int r = pl_buf_add_str(
         out,

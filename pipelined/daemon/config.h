@@ -65,8 +65,8 @@ struct pl_config {
 PL_MUST_CHECK
 int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err);
 void pl_config_finish(struct pl_config *c);
-/* Adds sandbox_read_only to PIPELINED_SANDBOX_RO in the environment, from which workers read it. Call it
- * before other threads exist. PL_ENOMEM. */
+/* Sets PIPELINED_SANDBOX_RO in the environment to sandbox_read_only: workers inherit it. Call it before other threads
+ * exist. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_config_show_folders(const struct pl_config *c, struct pl_err *err);
 /* Append the text of --help, or of docs/config.md, to `out`. */

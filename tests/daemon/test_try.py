@@ -430,7 +430,7 @@ def test_the_sandbox_is_like_that_of_the_daemon(make_daemon, desk):
         (folder / f"our-{folder.name}").write_text(f"#!/bin/sh\necho here {folder.name}\n")
         (folder / f"our-{folder.name}").chmod(0o755)
     config = desk.top / "config.json"
-    config.write_text(json.dumps({"sandbox_read_only": f"{tools},{more}"}))
+    config.write_text(json.dumps({"sandbox_read_only": [str(tools), str(more)]}))
     daemon = make_daemon("--config", str(config)).start(env={"PATH": f"{tools}:{os.environ['PATH']}"})
     daemon.ctl("create", "repo", "in")
     script = f'{more}/our-more; our-tools'
@@ -448,7 +448,7 @@ def test_the_sandbox_is_like_that_of_the_daemon(make_daemon, desk):
     assert "our-more: not found" in desk.ctl(*line, ok=False).stdout
     desk.env["PATH"] = f"{tools}:{desk.env['PATH']}"
     assert desk.ctl(*line, "--config", config).stdout == real
-    for text, said in (("{", "--config"), ('{"sandbox_read_only": 1}', "sandbox_read_only must be a string")):
+    for text, said in (("{", "--config"), ('{"sandbox_read_only": 1}', "sandbox_read_only must be a list of folders")):
         (desk.top / "bad.json").write_text(text)
         assert said in desk.ctl(*line, "--config", "bad.json", ok=False).stderr
     assert "bad.json" in desk.ctl(*line, "--config", "nowhere/bad.json", ok=False).stderr

@@ -51,7 +51,8 @@ static const char usage[] =
     "  --held-fd N          open descriptor to keep until no process of this worker is left\n"
     "  --cgroup DIR         cgroup of the sandbox, with the stage's limits\n"
     "  --gpu-devices 0,1    numbers N of this worker's devices /dev/nvidiaN; default none\n"
-    "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders that commands can read\n"
+    "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   the daemon's sandbox_read_only: more folders that\n"
+    "                                                    commands can read\n"
     "             PIPELINED_OVERLAP=0   fetch and upload nothing while a command runs\n"
     "             PIPELINED_EARLY_MS=5000   upload output files unchanged for this time (ms) while the\n"
     "                                   command runs; 0 = none\n";

@@ -17,22 +17,53 @@ static const char *const personal[] = {"USER", "LOGNAME", "VIRTUAL_ENV", "NVIDIA
 /* Variables that decide what a command finds: as the daemon has them, set or not. */
 static const char *const daemons[] = {"PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_DRIVER_CAPABILITIES"};
 
-/* Sets the folders: a list in which `separator` stands between them. */
-static int set_folders(const char *list, char separator, struct pl_err *err)
+/* Sets the folders that workers show, a JSON array of them. */
+static int set_folders(const json_t *list, struct pl_err *err)
 {
-    _cleanup_free_ char *text = strdup(list);
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    const json_t *one;
+    size_t i;
+    int r = 0;
 
-    if (!text)
-        return pl_err_nomem(err);
-    for (char *p = text; separator != ':' && (p = strchr(p, separator)) != NULL;)
-        *p = ':';
-    return setenv(FOLDERS_ENV, text, 1) < 0 ? pl_err_nomem(err) : 0;
+    json_array_foreach(list, i, one)
+    {
+        r = r < 0 || !json_is_string(one) ? r : pl_buf_addf(&text, err, "%s%s", text.len ? ":" : "", json_string_value(one));
+    }
+    if (r < 0 || !pl_buf_str(&text))
+        return r < 0 ? r : pl_err_nomem(err);
+    return setenv(FOLDERS_ENV, pl_buf_str(&text), 1) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* Makes an array of the value of sandbox_read_only: an array of texts, or a text with commas. NULL: it is neither. */
+static json_t *list_of(const json_t *value)
+{
+    _cleanup_(json_decrefp) json_t *list = json_array();
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(value, i, one)
+    {
+        if (!json_is_string(one))
+            return NULL;
+        json_array_append_new(list, json_string(json_string_value(one)));
+    }
+    if (!json_is_array(value) && !json_is_string(value))
+        return NULL;
+    for (const char *p = json_is_string(value) ? json_string_value(value) : ""; *p;) {
+        size_t n = strcspn(p, ",");
+
+        if (n)
+            json_array_append_new(list, json_stringn(p, n));
+        p += n + (p[n] == ',');
+    }
+    return TAKE_PTR(list);
 }
 
 static int read_config(const char *path, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = CONFIG_MAX};
     _cleanup_(json_decrefp) json_t *tree = NULL;
+    _cleanup_(json_decrefp) json_t *list = NULL;
     const json_t *folders;
     json_error_t where;
     int r = pl_io_read_file(path, &text, err);
@@ -44,9 +75,10 @@ static int read_config(const char *path, struct pl_err *err)
         return pl_err_set(err, PL_EFORMAT, "--config %s:%d:%d: %s", path, where.line, where.column,
                           tree ? "not an object" : where.text);
     folders = json_object_get(tree, "sandbox_read_only");
-    if (folders && !json_is_string(folders))
-        return pl_err_set(err, PL_EINVAL, "--config %s: sandbox_read_only must be a string: folders separated by commas", path);
-    return folders ? set_folders(json_string_value(folders), ',', err) : 0;
+    list = folders ? list_of(folders) : NULL;
+    if (folders && !list)
+        return pl_err_set(err, PL_EINVAL, "--config %s: sandbox_read_only must be a list of folders", path);
+    return list ? set_folders(list, err) : 0;
 }
 
 /* True if the server's address means this machine. */
@@ -67,21 +99,15 @@ static bool is_here(const struct pl_cli *c)
 /* Sets the environment as the daemon's answer `told` says. */
 static int set_as_told(const json_t *told, bool folders, struct pl_err *err)
 {
-    const json_t *env = json_object_get(told, "env"), *one;
-    _cleanup_(pl_buf_finish) struct pl_buf list = {0};
-    size_t i;
+    const json_t *env = json_object_get(told, "env");
     int r = 0;
 
-    for (i = 0; r == 0 && i < PL_ARRAY_SIZE(daemons); i++) {
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(daemons); i++) {
         const char *value = json_string_value(json_object_get(env, daemons[i]));
 
         r = (value ? setenv(daemons[i], value, 1) : unsetenv(daemons[i])) < 0 ? pl_err_nomem(err) : 0;
     }
-    json_array_foreach(json_object_get(told, "read_only"), i, one)
-    {
-        r = r < 0 || !json_is_string(one) ? r : pl_buf_addf(&list, err, "%s%s", list.len ? ":" : "", json_string_value(one));
-    }
-    return r < 0 || !folders || !list.len ? r : set_folders(pl_buf_str(&list), ':', err);
+    return r < 0 || !folders ? r : set_folders(json_object_get(told, "read_only"), err);
 }
 
 static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, struct pl_err *err)
@@ -106,11 +132,13 @@ static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, struct p
 
 int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, struct pl_err *err)
 {
-    const bool own = getenv(FOLDERS_ENV) && *getenv(FOLDERS_ENV);
-    int r = config && !own ? read_config(config, err) : 0;
+    /* a variable of this name in a person's shell would make a try unlike the job */
+    int r = unsetenv(FOLDERS_ENV) < 0 ? pl_err_errno(err, errno, "%s", FOLDERS_ENV) : 0;
+
+    r = r == 0 && config ? read_config(config, err) : r;
 
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(personal); i++)
         r = unsetenv(personal[i]) < 0 ? pl_err_errno(err, errno, "%s", personal[i]) : 0;
     /* another machine does not say where programs are on this one */
-    return r < 0 || !is_here(c) ? r : ask_daemon(c, mode, !own && !config, err);
+    return r < 0 || !is_here(c) ? r : ask_daemon(c, mode, !config, err);
 }

@@ -5,8 +5,8 @@
 #include "pipelined/cli/support/cli.h"
 
 /* Finds how the daemon's sandboxes look, and sets the environment of this program accordingly; pipelined-worker
- * inherits it. The folders come from the first of these that there is: PIPELINED_SANDBOX_RO; `sandbox_read_only`
- * in the file `config`, a daemon's configuration (NULL = none); the daemon.
+ * inherits it. The folders come from `sandbox_read_only` in the file `config`, a daemon's configuration, or from the
+ * daemon if `config` is NULL.
  * The daemon is asked if its address is a loopback address, and its answer counts if it starts workers here. No daemon, or none that answers, is no error. `mode` is the kind of
  * sandbox of this try; a different one of the daemon is told on standard error.
  * PL_ENOTFOUND, PL_EFORMAT, PL_EINVAL: the file. */
