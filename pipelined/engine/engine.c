@@ -416,6 +416,11 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
     if (*check->not_offered)
         json_array_append_new(warnings, json_sprintf("stage %s: %s; its jobs %s until one does", def->name, check->not_offered,
                                                      check->on_cpu ? "run on the CPU" : "wait"));
+    if (*check->cannot_start && strict)
+        return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: %.900s", def->name, check->cannot_start);
+    if (*check->cannot_start)
+        json_array_append_new(warnings,
+                              json_sprintf("stage %s: %s; its jobs fail until it is there", def->name, check->cannot_start));
     if (*check->not_checked && strict)
         return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
     if (*check->not_checked)

@@ -454,7 +454,7 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
         pl_map_remove(&e->workers, &a->worker.id, sizeof a->worker.id);
         pl_worker_tokens_remove(e->doors, a->worker.id);
         pl_engine_worker_free(w);
-        report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
+        report_as(e, a->worker.id, (struct report){.kind = PL_SCHED_EV_START_FAILED, .on = r == PL_ESTAGE}, err.msg);
         return;
     }
     pl_worker_record_begin(e, w, j, pl_clock_wall_us());

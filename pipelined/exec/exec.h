@@ -130,6 +130,8 @@ struct pl_executor_check {
     bool on_cpu; /* `not_offered` holds for the stage's GPUs alone: its workers run on CPUs meanwhile */
     /* reason why the cluster did not answer, so that the stage is not checked */
     char not_checked[1024];
+    /* reason why the stage's command cannot start on this machine as it is now, such as a missing program */
+    char cannot_start[1024];
     /* sentence that says which of the stage's `resources` are not enforced; workers can run nevertheless */
     char not_held[PL_EXECUTOR_NOT_HELD];
     /* set by the caller before `ask`: the cluster did not answer an earlier check, so `ask` must not query
@@ -143,7 +145,8 @@ struct pl_executor_check {
 
 struct pl_executor_ops {
     const char *name; /* name of the executor: "local" or "kubernetes" */
-    /* Starts a worker. If this fails, nothing runs and `exited` is not called. */
+    /* Starts a worker. If this fails, nothing runs and `exited` is not called. PL_ESTAGE: every other worker of the
+     * stage would fail in the same way. */
     int (*start)(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err);
     /* Stops a worker. `kill`: kills it at once, with every process that it started; otherwise asks it to
      * return its task and end. If the executor does not know the id, it reports `exited`. */
@@ -159,8 +162,8 @@ struct pl_executor_ops {
                  uint64_t *ret, struct pl_err *err);
     /* Begins to check whether workers of the stage could be started. The local executor completes `ret` at
      * once and leaves `ret->body` NULL. If `ret->body` is set after a return of 0, the caller must call
-     * `ask`, which releases it. PL_EINVAL, PL_EFORBIDDEN: no pod can be made of the stage; the error has the
-     * path of the field in the spec. */
+     * `ask`, which releases it. PL_EINVAL, PL_EFORBIDDEN: no pod can be made of the stage, or the sandbox does not
+     * show one of its programs; the error has the path of the field in the spec. */
     int (*check)(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                  struct pl_err *err);
     /* Completes a check: waits at most a few seconds for the cluster's answer. If the field `away` is set, it

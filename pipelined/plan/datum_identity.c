@@ -66,6 +66,10 @@ void pl_stage_code_identity(const struct pl_stage *stage, const struct pl_hash *
         identity_part(&id, "stdin", 1);
         identity_text(&id, stage->stdin_text);
     }
+    if (stage->python != NULL) {
+        identity_part(&id, "python", 1);
+        identity_text(&id, stage->python);
+    }
     identity_get(&id, ret);
 }
 

@@ -2,7 +2,7 @@
  * field is hashed as its length (8 bytes, little-endian) and its bytes, so different lists never give the
  * same input. The hashes are part of format 1 and are fixed by golden tests.
  *
- *   code identity  "pl-code-1", then the parts image, run, script, env, user, code, setup, stdin, in this
+ *   code identity  "pl-code-1", then the parts image, run, script, env, user, code, setup, stdin, python, in this
  *                  order. A part is its tag (a field, e.g. "image"), its number of values (a field of 8
  *                  bytes, little-endian), and each value as a field:
  *                    image   as written in the effective spec
@@ -13,6 +13,7 @@
  *                    code    32 bytes: tree root of the code folder
  *                    setup   always without values
  *                    stdin   its text; the whole part is left out if the stage has none
+ *                    python  as written; the whole part is left out if the stage has none
  *                  A part that the stage does not have has 0 values. Resources, gpu, workers, timeouts and
  *                  prefix are not included.
  *   datum id       "pl-datum-id-1", then per input: name, project, repo, branch, path. It names a datum for

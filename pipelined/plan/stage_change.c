@@ -148,7 +148,7 @@ static int compare_values(struct fields *f, const json_t *before, const json_t *
 /* Says what a difference of a field of a stage does to datums. The content of the code folder is not a field. */
 static enum pl_again again_of_field(const char *key, const json_t *after)
 {
-    static const char *const identity[] = {"image", "run", "script", "env", "user", "stdin"};
+    static const char *const identity[] = {"image", "run", "script", "env", "user", "stdin", "python"};
 
     if (pl_streq(key, "cache"))
         return PL_AGAIN_ALL;

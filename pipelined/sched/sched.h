@@ -356,7 +356,7 @@ enum pl_sched_event_kind {
     PL_SCHED_EV_STOP_RUN,
 
     /* .id = worker, .text = the reason why it could not be started: the worker never ran and holds
-     * nothing. */
+     * nothing. .on: as in WORKER_EXITED. */
     PL_SCHED_EV_START_FAILED,
     /* .id = worker, .leases = the leases that the worker says it holds: the worker has attached. Its other
      * leases end, and their datums are leased again at once. */

@@ -290,6 +290,8 @@ struct pl_stage {
     const char *image;        /* as written; NULL = none */
     /* code folder relative to the spec's folder, canonical ("code", "a/b", "."); NULL = none */
     const char *code;
+    /* absolute path of a Python environment or interpreter of this machine, for the local executor; NULL = none */
+    const char *python;
     const char **code_files; /* globs over the folder's files: only these are copied; n_code_files 0 = all */
     size_t n_code_files;
     struct pl_env_var *env; /* sorted by key */
@@ -385,6 +387,8 @@ struct pl_spec_context {
     /* stages run on one machine: fields that need a cluster are errors, fields that only place pods are
      * warnings */
     bool local;
+    /* stages run as pods: fields that only one machine has are warnings */
+    bool cluster;
 };
 
 /* Parses a spec. `filename` is used in messages. `errs` (may be NULL) receives all problems found, on success

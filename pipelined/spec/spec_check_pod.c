@@ -230,6 +230,10 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i)
         {spec_says_placement(&stage->placement), "placement", NULL, "all workers run on this machine"},
     };
 
+    if (stage->python != NULL && r->ctx != NULL && r->ctx->cluster) {
+        spec_enter(r, i, "python", NULL);
+        pl_spec_warning(r, "%s: ignored in a cluster: the image has the Python", stage->name);
+    }
     if (gpu->count > 1 && (gpu->share.mode == PL_SHARE_TIME_SLICING || gpu->share.mode == PL_SHARE_MPS)) {
         spec_enter(r, i, "gpu", "count");
         pl_spec_warning(r, "%s: the %u time slices may all be of the same shared device", stage->name, gpu->count);

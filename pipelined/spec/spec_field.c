@@ -118,6 +118,12 @@ static const struct spec_field fields_of_stage[] = {
             "`.pipelinedignore` files ignore are left out. The command's working directory, `/code`, is a private copy of it. "
             "Its content is part of the datum key. The object names the files of this stage, so that a change of other files in "
             "the folder does not run it again."},
+    {.name = "python",
+     FIELD(machine_path, pl_stage, python),
+     .doc = "On one machine: the Python of the stage, the absolute path of a virtual environment (or of another folder with "
+            "`bin/python3`), or of its interpreter; part of the datum key as written. Its `bin` is first in `PATH`, and "
+            "`VIRTUAL_ENV` is set. The sandbox must show its folder, and that of the Python that it is made of: see "
+            "`sandbox_read_only` in config.md. Ignored in a cluster, where the image has the Python."},
     {.name = "env",
      FIELD(env, pl_stage, env),
      .fallback = "{}",

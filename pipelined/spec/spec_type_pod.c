@@ -409,6 +409,17 @@ static json_t *write_user(const struct spec_field *field, const void *object)
     return json_sprintf("%lld:%lld", (long long)user->uid, (long long)user->gid);
 }
 
+/* Reads an absolute path of this machine. A ':' would end it in PATH. */
+static void read_machine_path(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    const char *text = json_is_string(value) ? pl_spec_scalar(r, value) : NULL;
+
+    if (text == NULL || text[0] != '/' || strchr(text, ':') != NULL)
+        pl_spec_problem_value(r, value, field->type->accepts);
+    else
+        *(const char **)pl_spec_at(object, field) = text;
+}
+
 static void read_priority(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     if (!json_is_integer(value) || json_integer_value(value) < field->min || json_integer_value(value) > field->max)
@@ -572,6 +583,9 @@ const struct spec_type pl_spec_type_secrets = {"a list of {\"name\", \"key\", \"
                                                "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/secret\"}}", read_secrets,
                                                write_secrets};
 const struct spec_type pl_spec_type_network = {"true or false", "{\"type\":\"boolean\"}", read_network, write_network};
+const struct spec_type pl_spec_type_machine_path = {"an absolute path without \":\", such as \"/home/ana/venv\"",
+                                                    "{\"type\":\"string\",\"pattern\":\"^/[^:]*$\"}", read_machine_path,
+                                                    pl_spec_write_text};
 const struct spec_type pl_spec_type_user = {"numeric ids such as \"1000\" or \"1000:1000\"",
                                             "{\"type\":[\"string\",\"integer\"]}", read_user, write_user};
 const struct spec_type pl_spec_type_priority = {"a whole number from -1000 to 1000",

@@ -2,6 +2,7 @@
  * call, in an arena. */
 #include "pipelined/agent/command/command_env.h"
 
+#include "pipelined/sandbox_view/python_env.h"
 #include "pipelined/spec/datum_env.h"
 #include "storage/base/arena.h"
 #include <stdio.h>
@@ -72,6 +73,15 @@ static int add_python(struct pl_env *e, struct pl_err *err)
     return add_base(e, "PYTHONPATH", path, err);
 }
 
+/* Adds VIRTUAL_ENV if the stage's Python is a virtual environment: the agent's own one is then not passed on. */
+static int add_virtual_env(struct pl_env *e, struct pl_err *err)
+{
+    struct pl_python_env python;
+    int r = e->config->python ? pl_python_env_find(e->config->python, &python, err) : 0;
+
+    return r == 0 && e->config->python && python.venv ? add_base(e, "VIRTUAL_ENV", python.folder, err) : r;
+}
+
 static int add_socket(struct pl_env *e, struct pl_err *err)
 {
     char path[4200];
@@ -132,8 +142,11 @@ static int make_base(struct pl_env *e, struct pl_err *err)
      * libraries */
     if (r == 0 && !none && e->config->n_gpus)
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
+    if (r == 0)
+        r = add_virtual_env(e, err);
     for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
-        r = add_base(e, inherited[i], getenv(inherited[i]), err);
+        if (!e->config->python || !pl_streq(inherited[i], "VIRTUAL_ENV"))
+            r = add_base(e, inherited[i], getenv(inherited[i]), err);
     return r;
 }
 

@@ -3,6 +3,7 @@
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "pipelined/net/agent_protocol/runner_protocol.h"
+#include "pipelined/sandbox_view/python_env.h"
 
 #include "storage/system/io.h"
 #include <dirent.h>
@@ -10,8 +11,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-#define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* Top-level folders that are links into /usr on systems with a merged /usr, and real folders on other
  * systems. */
@@ -292,7 +291,7 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int 
         snprintf(procs, sizeof(procs), "%s/cgroup.procs", config->cgroup);
         r = ADD(&a, err, config->runner, PL_ENTER_CGROUP, procs);
         /* the program that enters the cgroup finds bwrap through PATH */
-        if (r == 0 && asprintf(&a.env[0], "PATH=%s", getenv("PATH") ? getenv("PATH") : USUAL_PATH) < 0)
+        if (r == 0 && asprintf(&a.env[0], "PATH=%s", getenv("PATH") ? getenv("PATH") : PL_SANDBOX_USUAL_PATH) < 0)
             r = (a.env[0] = NULL, pl_err_nomem(err));
     }
     if (config->mode == PL_SANDBOX_NONE) {
@@ -482,30 +481,24 @@ const char *pl_sandbox_mode_name(enum pl_sandbox_mode mode)
 
 char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
 {
-    const char *own = getenv("PATH");
-    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
-    int r = 0;
+    const struct pl_sandbox_view view = pl_sandbox_view_of(config);
+    struct pl_python_env python = {0};
+    /* a Python that is wrong was refused before (pl_sandbox_view_stage) */
+    const bool found = config->python && pl_python_env_find(config->python, &python, NULL) == 0;
+    _cleanup_free_ char *rest =
+        config->mode == PL_SANDBOX_POD ? strdup(view.path) : pl_sandbox_view_path(&view, found ? python.bin : NULL);
+    char *path = NULL;
 
-    if (!own)
-        own = USUAL_PATH;
-    if (config->mode == PL_SANDBOX_NONE)
-        r = pl_buf_addf(&b, NULL, "%s/bin:%s", config->work, own);
-    else
-        r = pl_buf_add_str(&b, "/pl/bin:", NULL);
-    if (config->mode != PL_SANDBOX_BWRAP)
-        return r < 0 ? NULL : pl_buf_take_str(&b);
-    for (size_t n; r == 0 && *own; own += n + (own[n] == ':')) {
-        n = strcspn(own, ":");
-        for (const char *p = config->extra_ro ? config->extra_ro : ""; r == 0 && *p;) {
-            size_t m = strcspn(p, ":");
-            if (m && n && below(own, n, p, m)) {
-                r = pl_buf_addf(&b, NULL, "%.*s:", (int)n, own);
-                break;
-            }
-            p += m + (p[m] == ':');
-        }
-    }
-    if (r < 0 || pl_buf_add_str(&b, USUAL_PATH, NULL) < 0)
+    if (!rest || asprintf(&path, "%s/bin:%s", config->mode == PL_SANDBOX_NONE ? config->work : "/pl", rest) < 0)
         return NULL;
-    return pl_buf_take_str(&b);
+    return path;
+}
+
+struct pl_sandbox_view pl_sandbox_view_of(const struct pl_sandbox_config *config)
+{
+    const char *own = getenv("PATH");
+
+    return (struct pl_sandbox_view){.all = config->mode != PL_SANDBOX_BWRAP,
+                                    .read_only = config->extra_ro,
+                                    .path = own ? own : PL_SANDBOX_USUAL_PATH};
 }

@@ -3,7 +3,7 @@
  *
  * In:      The sandbox's configuration.
  * Out:     A prepared work folder and the arguments that start the sandbox.
- * Uses:    net/agent_protocol, storage/{base, system}
+ * Uses:    net/agent_protocol, sandbox_view, storage/{base, system}
  * Threads: The compute thread of the worker.
  *
  * Headers for other rooms:
@@ -44,6 +44,7 @@
 #pragma once
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
+#include "pipelined/sandbox_view/sandbox_view.h"
 #include "storage/base/err.h"
 
 #include <jansson.h>
@@ -61,6 +62,7 @@ struct pl_sandbox_config {
     const char *next;   /* absolute path of pl-next; NULL = the command has no pl-next */
     /* absolute folders to show read-only, separated by ':'; NULL or "" = none (PIPELINED_SANDBOX_RO) */
     const char *extra_ro;
+    const char *python;  /* Python environment or interpreter of the stage (python_env.h); NULL = none, as in a pod */
     bool batch;          /* batch stage: the command reaches the agent through a socket in /pl/sock */
     bool has_code;       /* /code exists */
     bool has_script;     /* /pl/script exists */
@@ -140,7 +142,9 @@ int pl_sandbox_install(const struct pl_sandbox_config *config, struct pl_err *er
 /* Makes the path at which the agent writes the stage's script ("script") or its standard input ("stdin"). */
 void pl_sandbox_own_file(const struct pl_sandbox_config *config, const char *name, char out[4200]);
 
-/* Makes the command's $PATH: folders of the agent's $PATH that an extra read-only folder makes visible, then
- * the usual ones. In mode none the agent's $PATH; in a pod a prefix of the container's (runner_pod.h).
- * malloc'ed, NULL without memory. */
+/* Returns what the sandbox shows, for the agent's $PATH. Its texts are the configuration's and the environment's. */
+struct pl_sandbox_view pl_sandbox_view_of(const struct pl_sandbox_config *config);
+/* Makes the command's $PATH: our own programs, the folder of the stage's Python, folders of the agent's $PATH that an
+ * extra read-only folder makes visible, then the usual ones. In mode none, instead of the last two, the agent's $PATH;
+ * in a pod a prefix of the container's (runner_pod.h). malloc'ed, NULL without memory. */
 char *pl_sandbox_search_path(const struct pl_sandbox_config *config);

@@ -187,6 +187,7 @@ static void configure_sandbox(struct pl_worker *w)
         .next = w->config.next,
         .batch = w->stage.batch,
         .extra_ro = w->config.extra_ro,
+        .python = w->config.sandbox == PL_SANDBOX_POD ? NULL : w->stage.python,
         .has_code = w->stage.code_root != NULL,
         .has_script = w->stage.script != NULL,
         .has_stdin = w->stage.stdin_text != NULL,
@@ -203,6 +204,25 @@ static void configure_sandbox(struct pl_worker *w)
     };
     memcpy(w->sandbox.gpus, w->stage.has_gpus ? w->stage.gpus : w->config.gpus, sizeof(w->sandbox.gpus));
     pl_gpu_uuids(w->sandbox.gpus, w->sandbox.n_gpus, w->sandbox.gpu_uuids);
+}
+
+/* A try says at once which program is missing. For a daemon's worker the daemon has checked that; a shell needs only the
+ * stage's Python. */
+static int check_programs(const struct pl_worker *w, struct pl_err *err)
+{
+    const struct pl_sandbox_view view = pl_sandbox_view_of(&w->sandbox);
+    struct pl_sandbox_stage stage = {.python = w->stage.python};
+
+    if (!w->config.alone || w->sandbox.mode == PL_SANDBOX_POD)
+        return 0;
+    for (size_t i = 0; i < w->stage.n_env; i++)
+        if (pl_streq(w->stage.env[i].key, "PATH"))
+            stage.path = w->stage.env[i].value;
+    if (!w->context.by_hand) {
+        stage.run = (const char *const *)w->stage.run;
+        stage.script = w->stage.script;
+    }
+    return pl_sandbox_view_stage(&view, &stage, err);
 }
 
 /* Writes the stage's code, script and standard input, and pl.py, into the work folder. */
@@ -306,7 +326,9 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     int r;
 
     configure_sandbox(w);
-    r = pl_sandbox_paths(&w->sandbox, &w->paths, err);
+    r = check_programs(w, err);
+    if (r == 0)
+        r = pl_sandbox_paths(&w->sandbox, &w->paths, err);
     if (r == 0)
         r = pl_sandbox_make_folders(&w->sandbox, err);
     if (r == 0 && w->uplink)

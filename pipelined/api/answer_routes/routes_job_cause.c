@@ -137,7 +137,7 @@ static int add_code(struct cause *c, json_t *out, struct pl_err *err)
 /* Returns the fields of a spec that change what the stage computes (datum_identity.h), but for the code. */
 static json_t *computing(const json_t *spec)
 {
-    static const char *const keys[] = {"image", "run", "script", "env", "user", "stdin", "input", "cache"};
+    static const char *const keys[] = {"image", "run", "script", "env", "user", "stdin", "python", "input", "cache"};
     json_t *out = json_object();
 
     for (size_t i = 0; out && i < PL_ARRAY_SIZE(keys); i++)

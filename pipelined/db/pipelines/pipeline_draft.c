@@ -156,7 +156,8 @@ int pl_pipeline_draft_parse(struct pl_pipeline_draft *d, const char *project, st
                                   .repo_exists = repo_exists,
                                   .stage_owner = stage_owner,
                                   .no_sandbox = d->host->no_sandbox,
-                                  .local = d->host->local};
+                                  .local = d->host->local,
+                                  .cluster = !d->host->local};
     int r = pl_spec_parse(d->text, strlen(d->text), d->filename, &ctx, &d->spec, &d->problems, err);
 
     if (c.failed.code < 0) {

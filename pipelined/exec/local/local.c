@@ -413,7 +413,7 @@ static int check_network(const struct local *l, const struct pl_worker_spec *spe
                       spec->network_off ? "" : " (\"network\": false)");
 }
 
-/* Starts an agent, after checking that its secrets exist and that its network can be restricted. */
+/* Starts an agent, after checking that its programs and secrets exist and that its network can be restricted. */
 static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     struct local *l = (struct local *)x;
@@ -422,6 +422,8 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     char url[256];
     int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
 
+    if (r == 0 && pl_worker_env_check(l->sandbox, spec->def, err) < 0)
+        return pl_err_wrap(err, PL_ESTAGE, "stage %s cannot run", spec->stage);
     r = r < 0 ? r : pl_secret_files_have(l->secrets, spec->project, spec->def, err);
     r = r < 0 ? r : check_network(l, spec, err);
     if (r < 0)
@@ -618,13 +620,18 @@ static int local_check(struct pl_executor *x, const char *project, const struct 
                        struct pl_executor_check *ret, struct pl_err *err)
 {
     const struct local *l = (struct local *)x;
+    struct pl_err why = {0};
+    const int r = pl_worker_env_check(l->sandbox, def, &why);
     const unsigned all = pl_gpu_slots_count(l->gpus), want = gpu && def->gpu.required ? def->gpu.count : 0;
     uint16_t slots[PL_EXEC_GPUS_MAX];
     char what[512] = "";
     int n = pl_gpu_slots_choose(l->gpus, &def->gpu, slots, what, sizeof what);
 
     (void)project;
-    (void)err;
+    if (r == PL_ENOTFOUND)
+        snprintf(ret->cannot_start, sizeof ret->cannot_start, "%.1000s", why.msg);
+    else if (r < 0)
+        return pl_err_field(err, pl_err_set(err, r, "%s", why.msg), why.field);
     (void)pl_worker_limits_not_held(l->limits, def, ret->not_held);
     if (n < 0)
         snprintf(what, sizeof what, "and this machine has %u", all);

@@ -2,7 +2,7 @@
  *
  * In:      Orders of the engine.
  * Out:     Processes and their exits.
- * Uses:    exec, policy, spec, net/loop, storage/{base, system}
+ * Uses:    exec, policy, sandbox_view, spec, net/loop, storage/{base, system}
  * Threads: The event loop.
  *
  * Inside:

@@ -33,6 +33,21 @@ size_t pl_worker_env_list(char *ret[PL_WORKER_ENV_MAX])
     return n;
 }
 
+int pl_worker_env_check(const char *mode, const struct pl_stage *def, struct pl_err *err)
+{
+    const struct pl_sandbox_view view = {.all = pl_streq(mode, "none"),
+                                         .read_only = getenv("PIPELINED_SANDBOX_RO"),
+                                         .path = getenv("PATH")};
+    struct pl_sandbox_stage stage = {.script = def->script, .python = def->python};
+    const char *const run[] = {def->n_run ? def->run[0] : NULL, NULL};
+
+    stage.run = run;
+    for (size_t i = 0; i < def->n_env; i++)
+        if (pl_streq(def->env[i].key, "PATH"))
+            stage.path = def->env[i].value;
+    return pl_sandbox_view_stage(&view, &stage, err);
+}
+
 json_t *pl_worker_env_json(const char *host, const char *mode)
 {
     const char *folders = getenv("PIPELINED_SANDBOX_RO");

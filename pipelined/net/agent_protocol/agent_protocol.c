@@ -69,6 +69,7 @@ static int read_run(const json_t *stage, struct pl_agent_protocol_attach *a, str
     if (every && pl_duration_parse(every, &a->checkpoint_ms, NULL) < 0)
         return bad(err, "attach", "stage.checkpoint.every");
     a->stdin_text = string_or(stage, "stdin", NULL);
+    a->python = string_or(stage, "python", NULL);
     a->copy_links = json_is_true(json_object_get(json_object_get(stage, "output"), "copy_links"));
     a->script = string_or(stage, "script", NULL);
     return r < 0 || a->script ? r : read_argv(json_object_get(stage, "run"), "stage.run", &a->run, err);

@@ -84,6 +84,7 @@ struct pl_agent_protocol_attach {
     bool copy_links;      /* if a link in the output leads outside the output, copy its target */
     const char *script;
     const char *stdin_text;   /* text for the command's standard input; NULL = none */
+    const char *python;       /* field `python` of the stage; NULL = none */
     const json_t *writable;   /* JSON list of the inputs that the command may modify; borrowed, may be NULL */
     int64_t checkpoint_ms;    /* interval of checkpoints in ms; 0 = no checkpoints */
     struct pl_codes accepted; /* exit codes other than 0 that count as success */

@@ -66,6 +66,7 @@ static void only_what_the_command_sees_is_in_the_code_identity(void **state)
         {"\"run\": [\"x\", \"\"]", false},
         {"\"run\": [\"x\"], \"env\": {\"A\": 1}", false},
         {"\"run\": [\"x\"], \"image\": \"y\"", false},
+        {"\"run\": [\"x\"], \"python\": \"/y\"", false},
         {"\"script\": \"x\"", false},
     };
     struct pl_hash base = code_identity("\"run\": [\"x\"]", NULL);

@@ -62,6 +62,7 @@ static void each_field_that_differs_is_named_with_what_it_does(void **state)
         {"'run':['x']", "'run':['x','y']", false, "run [\"x\"]>[\"x\",\"y\"] all", PL_AGAIN_ALL},
         {"'env':{'A':'1','B':'2'}", "'env':{'A':'1','B':'3'}", false, "env.B \"2\">\"3\" all", PL_AGAIN_ALL},
         {"'env':{'A':'1'}", "'env':{'A':'1','C':'3'}", false, "env.C >\"3\" all", PL_AGAIN_ALL},
+        {"'python':'/a'", "'python':'/b'", false, "python \"/a\">\"/b\" all", PL_AGAIN_ALL},
         {"'stdin':'a'", "'stdin':'b'", false, "stdin \"a\">\"b\" all", PL_AGAIN_ALL},
         {"'user':'1'", "'user':'2'", false, "user \"1\">\"2\" all", PL_AGAIN_ALL},
         /* the code counts by its content */
@@ -102,7 +103,8 @@ static void each_field_that_differs_is_named_with_what_it_does(void **state)
         char text[1024];
         struct pl_err err = {0};
         bool identity = rows[i].code || strstr(rows[i].fields, "image") || strstr(rows[i].fields, "run ") ||
-                        strstr(rows[i].fields, "env") || strstr(rows[i].fields, "stdin") || strstr(rows[i].fields, "user");
+                        strstr(rows[i].fields, "env") || strstr(rows[i].fields, "stdin") || strstr(rows[i].fields, "user") ||
+                        strstr(rows[i].fields, "python");
 
         assert_int_equal(pl_stage_change_fields(before, after, rows[i].code, list, &err), 0);
         fields_text(list, text);

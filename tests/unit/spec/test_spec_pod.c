@@ -91,6 +91,10 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"network\": \"no\"", "stages[0].network: \"no\" is not accepted: true or false"},
         {"\"user\": \"alice\"", "stages[0].user: \"alice\" is not accepted: numeric ids such as \"1000\" or \"1000:1000\""},
         {"\"user\": \"1000:\"", "\"1000:\" is not accepted"},
+        {"\"python\": \"venv\"",
+         "stages[0].python: \"venv\" is not accepted: an absolute path without \":\", such as \"/home/ana/venv\""},
+        {"\"python\": \"/a:/b\"", "stages[0].python: \"/a:/b\" is not accepted"},
+        {"\"python\": 3", "stages[0].python: 3 is not accepted"},
         {"\"user\": 10002", "stages[0].user: 10002 is the user of pipelined's own containers"},
         {"\"priority\": 1001", "stages[0].priority: 1001 is not accepted: a whole number from -1000 to 1000"},
         {"\"keep_warm\": 5", "stages[0].keep_warm: 5 is not accepted: a duration"},
@@ -159,6 +163,7 @@ static void the_effective_stage_has_one_spelling_of_each_field(void **state)
         {"\"network\": false", "\"network\":false"},
         {"\"user\": 1000", "\"user\":\"1000\""},
         {"\"user\": \"1000:50\"", "\"user\":\"1000:50\""},
+        {"\"python\": \"/home/ana/venv\"", "\"python\":\"/home/ana/venv\""},
         {"\"priority\": -5", "\"priority\":-5"},
         {"\"keep_warm\": \"90s\"", "\"keep_warm\":\"90s\""},
         {"\"scratch\": {\"size\": \"100Gi\", \"storage_class\": \"fast\"}",
@@ -262,6 +267,22 @@ static void one_machine_refuses_what_it_cannot_do_and_warns_of_what_it_does_not_
         assert_int_equal(problems.n_warnings, 0);
         pl_spec_destroy(spec);
     }
+}
+
+static void a_cluster_warns_of_a_python_of_one_machine(void **state)
+{
+    const struct pl_spec_context cluster = {.cluster = true}, local = {.local = true};
+    const char *text = stage_text("\"python\": \"/home/ana/venv\"");
+    struct pl_spec *spec = NULL;
+
+    (void)state;
+    assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &cluster, &spec, &problems, NULL), 0);
+    assert_int_equal(problems.n_warnings, 1);
+    assert_non_null(strstr(problems.warnings[0].text, "python: s: ignored in a cluster: the image has the Python"));
+    pl_spec_destroy(spec);
+    assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &local, &spec, &problems, NULL), 0);
+    assert_int_equal(problems.n_warnings, 0);
+    pl_spec_destroy(spec);
 }
 
 static void without_a_sandbox_the_network_cannot_be_taken_away(void **state)
@@ -391,6 +412,7 @@ int main(void)
         cmocka_unit_test(without_a_sandbox_the_network_cannot_be_taken_away),
         cmocka_unit_test(where_the_network_is_off_no_spec_may_ask_for_it),
         cmocka_unit_test(without_a_sandbox_a_project_s_network_cannot_be_taken_away_either),
+        cmocka_unit_test(a_cluster_warns_of_a_python_of_one_machine),
         cmocka_unit_test(the_user_is_in_the_identity_of_the_code_and_placement_is_not),
     };
 

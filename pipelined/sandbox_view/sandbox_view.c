@@ -1,0 +1,244 @@
+/* Follows links as the kernel would, and compares each step with the folders that agent/sandbox shows. */
+#include "pipelined/sandbox_view/sandbox_view.h"
+
+#include "pipelined/sandbox_view/python_env.h"
+#include "storage/base/buf.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINKS_MAX   40 /* as the kernel's limit of links in one path */
+#define SHEBANG_MAX 256
+
+/* Folders that every sandbox shows (agent/sandbox). Of /etc it shows only a part, which has all links to programs. */
+static const char *const system_folders[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc"};
+
+/* Programs of our own that commands find in /pl/bin. */
+static const char *const own_programs[] = {"pl-next", "pachctl"};
+
+/* True if `path` is the folder or below it. */
+static bool below(const char *path, const char *folder, size_t len)
+{
+    while (len > 1 && folder[len - 1] == '/')
+        len--;
+    return strncmp(path, folder, len) == 0 && (len == 1 || path[len] == '/' || !path[len]);
+}
+
+/* True if a folder of view->read_only shows the path. */
+static bool is_added(const struct pl_sandbox_view *view, const char *path)
+{
+    for (const char *p = view->read_only ? view->read_only : ""; *p;) {
+        size_t n = strcspn(p, ":");
+
+        if (n && below(path, p, n))
+            return true;
+        p += n + (p[n] == ':');
+    }
+    return false;
+}
+
+bool pl_sandbox_view_shows(const struct pl_sandbox_view *view, const char *path)
+{
+    if (view->all)
+        return true;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(system_folders); i++)
+        if (below(path, system_folders[i], strlen(system_folders[i])))
+            return true;
+    return is_added(view, path);
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* Finds the folder to show so that the program at `path` works: the environment or prefix that it belongs to, else
+ * the folder that it is in. Never a whole home folder only because it has a folder bin. */
+static void folder_to_show(const char *path, char out[PATH_MAX])
+{
+    char up[PATH_MAX], *slash;
+    struct stat st;
+
+    snprintf(out, PATH_MAX, "%s", path);
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        slash = strrchr(out, '/');
+        if (slash && slash > out)
+            *slash = 0;
+    }
+    snprintf(up, sizeof up, "%s", out);
+    slash = strrchr(up, '/');
+    if (!slash || slash == up || !pl_streq(slash, "/bin"))
+        return;
+    *slash = 0;
+    if (has(up, "pyvenv.cfg") || has(up, "conda-meta") || has(up, "lib"))
+        snprintf(out, PATH_MAX, "%s", up);
+}
+
+static int hidden(const char *path, struct pl_err *err)
+{
+    char folder[PATH_MAX];
+
+    folder_to_show(path, folder);
+    return pl_err_set(
+        err, PL_EINVAL,
+        "%.700s exists on this machine, but the sandbox does not show it: add \"%.700s\" to sandbox_read_only, or use "
+        "\"setup\"",
+        path, folder);
+}
+
+/* Replaces the path of a link by what it leads to. Returns false if it is no link. */
+static bool follow(char path[PATH_MAX])
+{
+    char target[PATH_MAX], whole[2 * PATH_MAX];
+    ssize_t n = readlink(path, target, sizeof target - 1);
+
+    if (n <= 0)
+        return false;
+    target[n] = 0;
+    if (*target == '/')
+        return snprintf(path, PATH_MAX, "%s", target) < PATH_MAX;
+    snprintf(whole, sizeof whole, "%.*s%s", (int)(strrchr(path, '/') + 1 - path), path, target);
+    return snprintf(path, PATH_MAX, "%s", whole) < PATH_MAX;
+}
+
+int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, struct pl_err *err)
+{
+    char at[PATH_MAX], real[PATH_MAX];
+
+    if (strlen(path) >= sizeof at || !realpath(path, real))
+        return pl_err_set(err, PL_ENOTFOUND, "%.900s does not exist on this machine", path);
+    snprintf(at, sizeof at, "%s", path);
+    for (int i = 0; i < LINKS_MAX; i++) {
+        if (!pl_sandbox_view_shows(view, at))
+            return hidden(at, err);
+        if (!follow(at))
+            break;
+    }
+    return pl_sandbox_view_shows(view, real) ? 0 : hidden(real, err);
+}
+
+char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *python_bin)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {0};
+    const char *own = view->path ? view->path : PL_SANDBOX_USUAL_PATH;
+    char folder[PATH_MAX];
+    int r = python_bin ? pl_buf_addf(&b, NULL, "%s:", python_bin) : 0;
+
+    if (view->all)
+        return r < 0 || pl_buf_add_str(&b, own, NULL) < 0 ? NULL : pl_buf_take_str(&b);
+    for (size_t n; r == 0 && *own; own += n + (own[n] == ':')) {
+        n = strcspn(own, ":");
+        if (!n || n >= sizeof folder)
+            continue;
+        snprintf(folder, sizeof folder, "%.*s", (int)n, own);
+        if (is_added(view, folder))
+            r = pl_buf_addf(&b, NULL, "%s:", folder);
+    }
+    if (r < 0 || pl_buf_add_str(&b, PL_SANDBOX_USUAL_PATH, NULL) < 0)
+        return NULL;
+    return pl_buf_take_str(&b);
+}
+
+/* Finds a program by name in the folders of `path`; false if none has it. */
+static bool find(const char *path, const char *name, size_t len, char out[PATH_MAX])
+{
+    for (size_t n; *path; path += n + (path[n] == ':')) {
+        struct stat st;
+
+        n = strcspn(path, ":");
+        if (n && snprintf(out, PATH_MAX, "%.*s/%.*s", (int)n, path, (int)len, name) < PATH_MAX && access(out, X_OK) == 0 &&
+            stat(out, &st) == 0 && S_ISREG(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+/* Where a stage's programs are looked up. */
+struct lookup {
+    const struct pl_sandbox_view *view;
+    const char *path;
+    bool own_path; /* `path` is the stage's own, which may name folders that only the sandbox has, such as /code/bin */
+};
+
+/* Checks the program `name` of `len` bytes, which is looked up in PATH if it has no slash. */
+static int check_program(const struct lookup *l, const char *name, size_t len, struct pl_err *err)
+{
+    const struct pl_sandbox_view *view = l->view;
+    char at[PATH_MAX], text[PATH_MAX];
+
+    if (snprintf(text, sizeof text, "%.*s", (int)len, name) >= PATH_MAX || len == 0)
+        return 0; /* starting it fails with the kernel's own words */
+    if (*text == '/')
+        return below(text, "/pl", 3) || below(text, "/code", 5) || below(text, "/pfs", 4)
+                   ? 0
+                   : pl_sandbox_view_check(view, text, err);
+    if (strchr(text, '/'))
+        return 0;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(own_programs); i++)
+        if (pl_streq(text, own_programs[i]))
+            return 0;
+    if (find(l->path, text, len, at))
+        return pl_sandbox_view_check(view, at, err);
+    if (l->own_path)
+        return 0;
+    if (view->path && find(view->path, text, len, at))
+        return pl_sandbox_view_check(view, at, err);
+    return pl_err_set(err, PL_ENOTFOUND, "there is no program \"%.200s\" on this machine in PATH (%.600s)", text, l->path);
+}
+
+/* Checks the interpreter of a script: the word after "#!", and the program that /usr/bin/env would start. */
+static int check_script(const struct lookup *l, const char *script, struct pl_err *err)
+{
+    size_t len = strcspn(script, "\n"), n;
+    const char *p = script + 2, *end = script + len;
+    int r;
+
+    if (strncmp(script, "#!", 2) != 0 || len >= SHEBANG_MAX)
+        return 0; /* /bin/sh is always there */
+    p += strspn(p, " \t");
+    n = strcspn(p, " \t\r\n");
+    r = check_program(l, p, n, err);
+    if (r < 0 || n < 4 || strncmp(p + n - 4, "/env", 4) != 0)
+        return r;
+    p += n;
+    p += strspn(p, " \t");
+    if (strncmp(p, "-S", 2) == 0)
+        p += 2 + strspn(p + 2, " \t");
+    n = strcspn(p, " \t\r\n");
+    return p >= end || n == 0 || *p == '-' || memchr(p, '=', n) ? 0 : check_program(l, p, n, err);
+}
+
+static int check_python(const struct pl_sandbox_view *view, const struct pl_python_env *python, struct pl_err *err)
+{
+    int r = pl_sandbox_view_check(view, python->program, err);
+
+    /* a copied interpreter finds its library through `home` */
+    return r < 0 || !*python->home ? r : pl_sandbox_view_check(view, python->home, err);
+}
+
+int pl_sandbox_view_stage(const struct pl_sandbox_view *view, const struct pl_sandbox_stage *stage, struct pl_err *err)
+{
+    _cleanup_free_ char *made = NULL;
+    struct pl_python_env python = {0};
+    struct lookup l = {.view = view, .path = stage->path, .own_path = stage->path != NULL};
+    int r = stage->python ? pl_python_env_find(stage->python, &python, err) : 0;
+
+    r = r < 0 || !stage->python ? r : check_python(view, &python, err);
+    if (r < 0)
+        return pl_err_field(err, r == PL_ENOTFOUND ? PL_EINVAL : r, "python");
+    if (!l.path) {
+        made = pl_sandbox_view_path(view, stage->python ? python.bin : NULL);
+        if (!made)
+            return pl_err_nomem(err);
+        l.path = made;
+    }
+    if (stage->script) {
+        r = check_script(&l, stage->script, err);
+        return r < 0 ? pl_err_field(err, r, "script") : 0;
+    }
+    r = stage->run && stage->run[0] ? check_program(&l, stage->run[0], strlen(stage->run[0]), err) : 0;
+    return r < 0 ? pl_err_field(err, r, "run") : 0;
+}
