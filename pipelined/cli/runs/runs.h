@@ -6,6 +6,7 @@
  * Threads: Main thread.
  *
  * Inside:
+ *   example_folder examples that are part of the program
  *   failure_text   prints the failure groups of a job
  *   log_print      prints lines of logs
  *   stage_changes  what a change of a pipeline, or a run, does to its stages

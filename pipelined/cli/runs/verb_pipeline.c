@@ -1,5 +1,6 @@
 /* The subcommands for pipelines. create and update first store the code folders that the spec file names,
  * then send the spec. */
+#include "pipelined/cli/runs/example_folder.h"
 #include "pipelined/cli/runs/stage_changes.h"
 
 #include "pipelined/cli/local/code_folder.h"
@@ -221,7 +222,8 @@ static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
     int r;
 
     if (!filename)
-        return pl_err_set(err, PL_EUSAGE, "%s pipeline needs a spec: give -f SPEC", c->verb->verb);
+        return pl_err_set(err, PL_EUSAGE, "%s pipeline needs a spec: give -f SPEC%s", c->verb->verb,
+                          update ? "" : ", or --example NAME for one to start from");
     for (r = pl_cli_spec_read(c, filename, true, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
         r = set_one(&s, err);
         if (r < 0)
@@ -232,6 +234,17 @@ static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
 
 static int create_pipeline(struct pl_cli *c, struct pl_err *err)
 {
+    const char *example = pl_cli_value(c, "example");
+
+    if (example && pl_cli_value(c, "file"))
+        return pl_err_set(err, PL_EUSAGE,
+                          "--example copies an example into a folder; create it with -f afterwards: give one of the two");
+    if (example)
+        return pl_cli_example_write(c, example, c->n_args ? c->args[0] : NULL, err);
+    if (c->n_args)
+        return pl_err_set(err, PL_EUSAGE,
+                          "\"%.200s\" is not expected: a folder is given with --example alone; give a spec with -f SPEC",
+                          c->args[0]);
     return set_pipeline(c, false, err);
 }
 
@@ -554,11 +567,12 @@ static int delete_pipeline(struct pl_cli *c, struct pl_err *err)
                                  c->args[0], err);
 }
 
-static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
-                                                  {"dry-run", 0, NULL, "show what would happen, change nothing"},
-                                                  {"strict", 0, NULL,
-                                                   "refuse stages that the cluster cannot run now, and if it does not answer"},
-                                                  {0}};
+static const struct pl_option create_options[] = {
+    {"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
+    {"dry-run", 0, NULL, "show what would happen, change nothing"},
+    {"strict", 0, NULL, "refuse stages that the cluster cannot run now, and if it does not answer"},
+    {"example", 0, "NAME", "copy an example into a folder to start from: plain or params"},
+    {0}};
 static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
                                                   {"dry-run", 0, NULL, "show what would happen, change nothing"},
                                                   {"yes", 'y', NULL, "do not ask for confirmation, however much runs again"},
@@ -584,14 +598,14 @@ static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "keep 
 static const struct pl_verb verbs[] = {
     {"create",
      "pipeline",
-     "-f SPEC",
+     "-f SPEC | --example NAME [FOLDER]",
      0,
-     0,
+     1,
      create_options,
      create_pipeline,
      "Creates a pipeline from a spec and the code folders beside it, and runs it on the data that is there.",
      {"create pipeline -f pipelines/digits/pipeline.json", "create pipeline -f spec.json --dry-run",
-      "create pipeline -f - <spec.json"}},
+      "create pipeline --example plain"}},
     {"update",
      "pipeline",
      "-f SPEC",

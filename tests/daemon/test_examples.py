@@ -1,0 +1,75 @@
+"""create pipeline --example: each example is a folder to start from, and runs with the commands that its README and the program print."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from conftest import BIN, SANITIZER, TOP
+
+EXISTS, USAGE = 4, 2
+EXAMPLES = sorted(os.listdir(os.path.join(TOP, "pipelines", "examples")))
+RESULT = {"plain": '{"cat": 1, "mat": 1, "on": 1, "sat": 1, "the": 2}', "params": '{"degree": 2, "error": '}
+
+
+class Shell:
+    def __init__(self, daemon, folder):
+        self.folder = folder
+        self.env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "PIPELINED_URL": daemon.url, "PIPELINED_TOKEN": daemon.token}
+
+    def __call__(self, text, code=0):
+        done = subprocess.run(["sh", "-eu"], input=text, capture_output=True, text=True, cwd=self.folder, env=self.env, check=False, timeout=120)
+        assert not SANITIZER.search(done.stderr), done.stderr
+        assert done.returncode == code, f"{text}\n{done.stdout}\n{done.stderr}"
+        return done
+
+
+@pytest.fixture
+def desk(tmp_path):
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    return folder
+
+
+def blocks(path):
+    return re.findall(r"^```sh\n(.*?)^```$", path.read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("folder", [None, "my-own"])
+def test_an_example_runs_on_a_fresh_daemon_as_it_is_printed(make_daemon, desk, name, folder):
+    shell = Shell(make_daemon().start(), desk)
+    said = shell(f"pipelinectl create pipeline --example {name} {folder or ''}").stdout.splitlines()
+    at = desk / (folder or name)
+    assert said[0] == f"example {name} is in {folder or name}: read {folder or name}/README.md"
+    commands = [re.fullmatch(r"next: (pipelinectl .*)", line).group(1) for line in said[1:]]
+    first, second = blocks(at / "README.md")
+    assert first.splitlines() == commands and len(commands) == 3
+    for command in commands:
+        shell(command)
+    assert RESULT[name] in shell(second).stdout
+    assert sorted(os.listdir(at)) == sorted(os.listdir(os.path.join(TOP, "pipelines", "examples", name)))
+
+
+def test_nothing_is_written_over(daemon, desk):
+    shell = Shell(daemon, desk)
+    (desk / "plain").mkdir()
+    (desk / "plain" / "README.md").write_text("mine")
+    (desk / "file").write_text("mine")
+    assert "plain exists already and is left as it is: name a new folder" in shell("pipelinectl create pipeline --example plain", EXISTS).stderr
+    assert "file exists already" in shell("pipelinectl create pipeline --example plain file", EXISTS).stderr
+    assert (desk / "plain" / "README.md").read_text() == "mine" and os.listdir(desk / "plain") == ["README.md"]
+    assert sorted(os.listdir(desk)) == ["file", "plain"]
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("--example plan", 'there is no example "plan", did you mean plain: use plain (two stages) or params'),
+    ("--example setup", 'there is no example "setup": use plain'),
+    ("--example plain 'a b'", 'folder "a b": the commands to type name it'),
+    ("--example plain -f s.json", "give one of the two"),
+    ("plain", "a folder is given with --example alone"),
+    ("", "create pipeline needs a spec: give -f SPEC, or --example NAME"),
+])
+def test_what_is_wrong_is_said(daemon, desk, line, said):
+    assert said in Shell(daemon, desk)(f"pipelinectl create pipeline {line}", USAGE).stderr
+    assert os.listdir(desk) == []
