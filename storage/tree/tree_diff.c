@@ -9,6 +9,7 @@ struct pl_tree_differ {
     struct pl_node_stack a; /* position in the old tree */
     struct pl_node_stack b; /* position in the new tree */
     struct pl_buf prefix;
+    struct pl_buf from; /* skip the keys before this one */
     bool started;
     /* the current entry of `a` was returned or compared: move past it before the next comparison */
     bool a_given;
@@ -30,6 +31,7 @@ int pl_tree_differ_create(const struct pl_node_source *source, const struct pl_h
     if (pl_hash_eq(old_root, new_root))
         d->a.end = d->b.end = d->started = true;
     r = pl_buf_add(&d->prefix, prefix, prefix_len, err);
+    r = r < 0 ? r : pl_buf_add(&d->from, prefix, prefix_len, err);
     if (r < 0) {
         pl_tree_differ_destroy(d);
         return r;
@@ -38,12 +40,21 @@ int pl_tree_differ_create(const struct pl_node_source *source, const struct pl_h
     return 0;
 }
 
+int pl_tree_differ_seek(struct pl_tree_differ *d, const char *from, size_t from_len, struct pl_err *err)
+{
+    if (pl_key_cmp(from, from_len, d->from.data, d->from.len) <= 0)
+        return 0;
+    pl_buf_clear(&d->from);
+    return pl_buf_add(&d->from, from, from_len, err);
+}
+
 struct pl_tree_differ *pl_tree_differ_destroy(struct pl_tree_differ *d)
 {
     if (d) {
         pl_node_stack_finish(&d->a);
         pl_node_stack_finish(&d->b);
         pl_buf_finish(&d->prefix);
+        pl_buf_finish(&d->from);
         free(d);
     }
     return NULL;
@@ -64,7 +75,7 @@ static bool at_end(const struct pl_tree_differ *d, const struct pl_node_stack *s
 
 static int enter(const struct pl_tree_differ *d, struct pl_node_stack *s, struct pl_err *err)
 {
-    struct pl_node_bound bound = {d->prefix.data, d->prefix.len, false};
+    struct pl_node_bound bound = {d->from.data, d->from.len, false};
 
     return pl_node_stack_enter(s, &bound, err);
 }

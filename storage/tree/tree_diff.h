@@ -20,6 +20,9 @@ struct pl_tree_differ;
 PL_MUST_CHECK
 int pl_tree_differ_create(const struct pl_node_source *source, const struct pl_hash *old_root, const struct pl_hash *new_root,
                           const char *prefix, size_t prefix_len, struct pl_tree_differ **ret, struct pl_err *err);
+/* Skips the keys before `from` without reading their nodes. Call it before the first pl_tree_differ_next. */
+PL_MUST_CHECK
+int pl_tree_differ_seek(struct pl_tree_differ *d, const char *from, size_t from_len, struct pl_err *err);
 /* Returns 1 and the next change, or 0 at the end. PL_EINVAL: one tree has rows and the other paths. */
 PL_MUST_CHECK
 int pl_tree_differ_next(struct pl_tree_differ *d, struct pl_tree_change *ret, struct pl_err *err);

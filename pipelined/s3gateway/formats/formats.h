@@ -11,6 +11,7 @@
  *   s3_cors            CORS rules of buckets
  *   s3_error           S3 error codes
  *   s3_upload_file     files of multipart uploads in progress
+ *   s3_version_merge   page of ListObjectVersions, from the changes of commits
  *
  * Inside:
  *   completed_uploads  results of completed multipart uploads, for repeated requests */

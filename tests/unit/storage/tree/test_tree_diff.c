@@ -64,6 +64,29 @@ static size_t check_diff(struct memory *mem, const struct pl_hash *a_root, const
     return x.changes;
 }
 
+/* The changes from `from` on are those behind it of all changes, each once. */
+static void check_seek(struct memory *mem, const struct pl_hash *a_root, const struct model *a, const struct pl_hash *b_root,
+                       const struct model *b, const char *from)
+{
+    _cleanup_(pl_tree_differ_destroyp) struct pl_tree_differ *d = NULL;
+    struct pl_node_source source = source_of(mem);
+    struct expectation x = {.a = a, .b = b, .prefix = ""};
+    struct pl_tree_change change;
+    struct pl_err err = {0};
+    int r;
+
+    while (x.i < a->n && strcmp(a->items[x.i].path, from) < 0)
+        x.i++;
+    while (x.k < b->n && strcmp(b->items[x.k].path, from) < 0)
+        x.k++;
+    assert_ok(pl_tree_differ_create(&source, a_root, b_root, NULL, 0, &d, &err), &err);
+    assert_ok(pl_tree_differ_seek(d, from, strlen(from), &err), &err);
+    while ((r = pl_tree_differ_next(d, &change, &err)) > 0)
+        expect_change(&x, &change, &err);
+    assert_ok(r, &err);
+    assert_false(next_difference(&x, &change.path, &change.old_entry, &change.new_entry));
+}
+
 static void differences_agree_with_brute_force(void **state)
 {
     size_t changes = 0;
@@ -98,6 +121,8 @@ static void differences_agree_with_brute_force(void **state)
 
             prefix[k % 2 ? len : 1 + pick(&rng, len)] = 0;
             check_diff(&mem, &a_root, &a, &b_root, &b, prefix);
+            check_seek(&mem, &a_root, &a, &b_root, &b, prefix);
+            check_seek(&mem, &b_root, &b, &a_root, &a, prefix);
         }
         model_finish(&a);
         model_finish(&b);

@@ -1,0 +1,275 @@
+// link: pipelined/s3gateway/formats
+/* Pages of versions against brute force, whatever prefix, delimiter and page, and how many changes a page reads. */
+#include "pipelined/s3gateway/formats/s3_version_merge.h"
+
+#include "storage/tree/tree.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define STATES_MAX  400
+#define CHANGES_MAX 1200
+
+/* ---- streams in memory ---- */
+
+struct item {
+    char path[48];
+    bool is_line, folder, marker;
+};
+struct world {
+    size_t states;
+    struct item *items[2 * STATES_MAX]; /* of each stream, in order of path */
+    size_t n[2 * STATES_MAX];
+};
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct item *)a)->path, ((const struct item *)b)->path);
+}
+
+static int world_read(void *self, size_t stream, const char *from, size_t from_len,
+                      int (*take)(void *arg, const struct pl_s3_change *change, struct pl_err *err), void *arg,
+                      struct pl_err *err)
+{
+    const struct world *w = self;
+    size_t lo = 0, hi = w->n[stream];
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        const char *path = w->items[stream][mid].path;
+
+        if (pl_key_cmp(path, strlen(path), from, from_len) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; lo < w->n[stream]; lo++) {
+        const struct item *i = &w->items[stream][lo];
+        struct pl_s3_change c = {i->path, strlen(i->path), i->is_line, i->folder, i->marker};
+        int r = take(arg, &c, err);
+
+        if (r <= 0)
+            return r;
+    }
+    return 1;
+}
+
+static void add(struct world *w, size_t stream, const char *path, bool folder, bool marker)
+{
+    struct item *i;
+
+    if (!w->items[stream])
+        w->items[stream] = calloc(CHANGES_MAX, sizeof **w->items);
+    for (size_t k = 0; k < w->n[stream]; k++)
+        if (strcmp(w->items[stream][k].path, path) == 0)
+            return;
+    assert_true(w->n[stream] < CHANGES_MAX);
+    i = &w->items[stream][w->n[stream]++];
+    snprintf(i->path, sizeof i->path, "%s", path);
+    i->folder = folder;
+    i->marker = marker;
+    i->is_line = !(folder && marker);
+}
+
+static void sort(struct world *w)
+{
+    for (size_t i = 0; i < 2 * w->states; i++)
+        if (w->n[i])
+            qsort(w->items[i], w->n[i], sizeof **w->items, by_path);
+}
+
+static void world_finish(struct world *w)
+{
+    for (size_t i = 0; i < 2 * w->states; i++)
+        free(w->items[i]);
+}
+
+/* ---- the lines by brute force ---- */
+
+struct expected {
+    char key[52];
+    size_t state;
+    bool marker, shared;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct expected *x = a, *y = b;
+    int order = strcmp(x->key, y->key);
+
+    return order ? order : (x->state > y->state) - (x->state < y->state);
+}
+
+static size_t all_lines(const struct world *w, const char *prefix, const char *delimiter, struct expected *out)
+{
+    size_t n = 0, kept = 0;
+
+    for (size_t s = 0; s < 2 * w->states; s++) {
+        for (size_t i = 0; i < w->n[s]; i++) {
+            const struct item *it = &w->items[s][i];
+            struct expected e = {.state = s / 2, .marker = it->marker};
+            const char *at;
+
+            snprintf(e.key, sizeof e.key, "%s%s", it->path, it->folder ? "/" : "");
+            if (!it->is_line || strncmp(e.key, prefix, strlen(prefix)) != 0)
+                continue;
+            at = *delimiter ? strstr(e.key + strlen(prefix), delimiter) : NULL;
+            if (at) {
+                e.key[at - e.key + (ptrdiff_t)strlen(delimiter)] = '\0';
+                e.state = 0;
+                e.marker = false;
+                e.shared = true;
+            }
+            out[n++] = e;
+        }
+    }
+    qsort(out, n, sizeof *out, by_key);
+    for (size_t i = 0; i < n; i++)
+        if (!kept || by_key(&out[kept - 1], &out[i]) != 0)
+            out[kept++] = out[i];
+    return kept;
+}
+
+/* Reads all pages of `size` lines and compares them with `want`. Returns the most changes that a page read. */
+static uint64_t check_pages(struct world *w, const char *prefix, const char *delimiter, size_t size, const struct expected *want,
+                            size_t n)
+{
+    struct pl_s3_change_source source = {w, w->states, world_read};
+    struct pl_s3_version_question a = {.prefix = prefix, .delimiter = delimiter, .key_marker = "", .max = size};
+    char marker[52];
+    uint64_t most = 0;
+    size_t at = 0;
+    bool more = true;
+
+    while (more) {
+        struct pl_s3_version_page page = {0};
+        struct pl_err err = {0};
+
+        assert_int_equal(pl_s3_version_merge(&source, &a, &page, &err), 0);
+        for (size_t i = 0; i < page.n; i++, at++) {
+            assert_true(at < n);
+            assert_string_equal(page.lines[i].key, want[at].key);
+            assert_int_equal(page.lines[i].state, want[at].state);
+            assert_int_equal(page.lines[i].shared, want[at].shared);
+            assert_int_equal(page.lines[i].marker, want[at].marker);
+        }
+        more = page.truncated;
+        assert_int_equal(more, at < n);
+        most = PL_MAX(most, page.steps);
+        if (more) {
+            const struct pl_s3_version_line *last = &page.lines[page.n - 1];
+
+            snprintf(marker, sizeof marker, "%s", last->key);
+            a.key_marker = marker;
+            a.within_key = !last->shared;
+            a.marker_state = last->state;
+        }
+        pl_s3_version_page_finish(&page);
+    }
+    return most;
+}
+
+/* ---- tests ---- */
+
+static void pages_are_those_of_the_definition(void **state)
+{
+    static const char *const segments[] = {"a", "a-b", "a.b", "b", "-", "z"};
+    static const char *const prefixes[] = {"", "a", "a/", "a-", "b/a", "zz"}, *const delimiters[] = {"", "/", "-", "b/"};
+    static struct expected want[STATES_MAX * CHANGES_MAX];
+
+    (void)state;
+    srand(1);
+    for (int round = 0; round < 60; round++) {
+        struct world w = {.states = 1 + (size_t)rand() % 6};
+
+        for (int i = 0; i < 40; i++) {
+            char path[48];
+            size_t n = (size_t)rand() % 2;
+
+            snprintf(path, sizeof path, "%s", segments[rand() % 6]);
+            for (size_t k = 0; k < n; k++)
+                snprintf(path + strlen(path), sizeof path - strlen(path), "/%s", segments[rand() % 6]);
+            add(&w, (size_t)rand() % (2 * w.states), path, rand() % 3 == 0, rand() % 4 == 0);
+        }
+        /* a path is either a folder or a file within a state, and its kind is the same in both streams */
+        for (size_t s = 0; s < w.states; s++)
+            for (size_t i = 0; i < w.n[2 * s + 1]; i++)
+                w.items[2 * s + 1][i].folder = w.items[2 * s + 1][i].marker = false, w.items[2 * s + 1][i].is_line = true;
+        for (size_t s = 0; s < w.states; s++)
+            for (size_t i = 0; i < w.n[2 * s]; i++)
+                for (size_t k = 0; k < w.n[2 * s + 1]; k++)
+                    if (strcmp(w.items[2 * s][i].path, w.items[2 * s + 1][k].path) == 0)
+                        w.items[2 * s][i].folder = w.items[2 * s][i].marker = false, w.items[2 * s][i].is_line = true;
+        sort(&w);
+        for (size_t p = 0; p < PL_ARRAY_SIZE(prefixes); p++)
+            for (size_t d = 0; d < PL_ARRAY_SIZE(delimiters); d++) {
+                size_t n = all_lines(&w, prefixes[p], delimiters[d], want);
+
+                for (size_t size = 1; size <= 7; size += 2)
+                    check_pages(&w, prefixes[p], delimiters[d], size, want, n);
+            }
+        world_finish(&w);
+    }
+}
+
+/* 400 commits of 300 changes: whichever page, it reads a few changes of each commit, not the 120,000 of all. */
+static void a_page_reads_what_it_holds(void **state)
+{
+    static struct expected want[STATES_MAX * CHANGES_MAX];
+    struct world w = {.states = STATES_MAX};
+    uint64_t most;
+    size_t n;
+
+    (void)state;
+    for (size_t s = 0; s < w.states; s++)
+        for (size_t i = 0; i < 300; i++) {
+            char path[48];
+
+            /* newer commits have lesser keys: what they change replaces all that was found before */
+            snprintf(path, sizeof path, "k%03zu-%03zu", s, i);
+            add(&w, 2 * s, path, false, false);
+        }
+    sort(&w);
+    n = all_lines(&w, "", "", want);
+    assert_int_equal(n, 300 * STATES_MAX);
+    most = check_pages(&w, "", "", 1000, want, n);
+    /* one change of each commit, and the lines with what their batches read ahead */
+    assert_true(most <= 2 * STATES_MAX + 4 * 1000);
+    world_finish(&w);
+}
+
+static void a_common_prefix_is_not_read_through(void **state)
+{
+    static struct expected want[STATES_MAX * CHANGES_MAX];
+    struct world w = {.states = 3};
+    char path[48];
+    uint64_t most;
+    size_t n;
+
+    (void)state;
+    for (size_t s = 0; s < w.states; s++)
+        for (size_t i = 0; i < 1000; i++) {
+            snprintf(path, sizeof path, "d%zu/%04zu", i / 250, i);
+            add(&w, 2 * s, path, false, false);
+        }
+    sort(&w);
+    n = all_lines(&w, "", "/", want);
+    assert_int_equal(n, 4);
+    most = check_pages(&w, "", "/", 10, want, n);
+    assert_true(most < 100);
+    world_finish(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_those_of_the_definition),
+        cmocka_unit_test(a_page_reads_what_it_holds),
+        cmocka_unit_test(a_common_prefix_is_not_read_through),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
