@@ -15,8 +15,8 @@ static void begin_request(const char *what, const char *key)
     pl_trace("storage/object", "%s %s", what, key);
 }
 
-/* Counts a call by its result, and returns the result. */
-static int counted(struct pl_object_store *s, enum pl_object_call call, int r)
+/* Counts a call by its result, marks its error, and returns the result. */
+static int counted(struct pl_object_store *s, enum pl_object_call call, int r, struct pl_err *err)
 {
     const enum pl_object_result result = r >= 0                                                 ? PL_OBJECT_OK
                                          : r == PL_ENOTFOUND                                    ? PL_OBJECT_ABSENT
@@ -24,7 +24,7 @@ static int counted(struct pl_object_store *s, enum pl_object_call call, int r)
                                                                                                 : PL_OBJECT_FAILED;
 
     atomic_fetch_add_explicit(&s->calls[call][result], 1, memory_order_relaxed);
-    return r;
+    return r < 0 ? pl_err_field(err, r, PL_OBJECT_ERR_FIELD) : r;
 }
 
 uint64_t pl_object_call_count(const struct pl_object_store *s, enum pl_object_call call, enum pl_object_result result)
@@ -52,7 +52,7 @@ int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec
     int r = pl_path_object_key_check(key, err);
 
     begin_request("put", key);
-    return r < 0 ? r : counted(s, PL_OBJECT_PUT, s->ops->put(s, key, iov, n, exclusive, err));
+    return r < 0 ? r : counted(s, PL_OBJECT_PUT, s->ops->put(s, key, iov, n, exclusive, err), err);
 }
 
 int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp_path, struct pl_err *err)
@@ -64,13 +64,16 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
         unlink(temp_path);
         return r;
     }
-    return counted(s, PL_OBJECT_PUT, s->ops->adopt(s, key, temp_path, err));
+    return counted(s, PL_OBJECT_PUT, s->ops->adopt(s, key, temp_path, err), err);
 }
 
 int pl_object_flush(struct pl_object_store *s, struct pl_err *err)
 {
+    int r;
+
     begin_request("flush", "flush");
-    return s->ops->flush(s, err);
+    r = s->ops->flush(s, err);
+    return r < 0 ? pl_err_field(err, r, PL_OBJECT_ERR_FIELD) : r;
 }
 
 int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
@@ -79,7 +82,7 @@ int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, u
     int r = pl_path_object_key_check(key, err);
 
     begin_request("get", key);
-    return r < 0 ? r : counted(s, PL_OBJECT_GET, s->ops->get(s, key, offset, len, ret, err));
+    return r < 0 ? r : counted(s, PL_OBJECT_GET, s->ops->get(s, key, offset, len, ret, err), err);
 }
 
 int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, struct pl_err *err)
@@ -87,7 +90,7 @@ int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, st
     int r = pl_path_object_key_check(key, err);
 
     begin_request("size", key);
-    return r < 0 ? r : counted(s, PL_OBJECT_SIZE, s->ops->size(s, key, ret, err));
+    return r < 0 ? r : counted(s, PL_OBJECT_SIZE, s->ops->size(s, key, ret, err), err);
 }
 
 int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
@@ -95,7 +98,7 @@ int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, s
     int r = pl_path_object_key_check(key, err);
 
     begin_request("open_fd", key);
-    return r < 0 ? r : counted(s, PL_OBJECT_GET, s->ops->open_fd(s, key, ret_fd, err));
+    return r < 0 ? r : counted(s, PL_OBJECT_GET, s->ops->open_fd(s, key, ret_fd, err), err);
 }
 
 int pl_object_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err)
@@ -107,7 +110,7 @@ int pl_object_list_after(struct pl_object_store *s, const char *prefix, const ch
                          struct pl_err *err)
 {
     begin_request("list_after", prefix);
-    return counted(s, PL_OBJECT_LIST, s->ops->list(s, prefix, after, visit, arg, err));
+    return counted(s, PL_OBJECT_LIST, s->ops->list(s, prefix, after, visit, arg, err), err);
 }
 
 int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *err)
@@ -115,7 +118,7 @@ int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *
     int r = pl_path_object_key_check(key, err);
 
     begin_request("remove", key);
-    return r < 0 ? r : counted(s, PL_OBJECT_REMOVE, s->ops->remove(s, key, err));
+    return r < 0 ? r : counted(s, PL_OBJECT_REMOVE, s->ops->remove(s, key, err), err);
 }
 
 int pl_object_tmp_path(struct pl_object_store *s, char out[PATH_MAX], struct pl_err *err)
@@ -138,13 +141,13 @@ int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct 
     if (r < 0)
         return r;
     if (s->ops->tail != NULL)
-        return counted(s, PL_OBJECT_GET, s->ops->tail(s, key, n, ret, ret_size, err));
+        return counted(s, PL_OBJECT_GET, s->ops->tail(s, key, n, ret, ret_size, err), err);
     r = s->ops->size(s, key, &size, err);
     if (r == 0)
         r = s->ops->get(s, key, size - PL_MIN(n, size), PL_MIN(n, size), ret, err);
     if (r == 0)
         *ret_size = size;
-    return counted(s, PL_OBJECT_GET, r);
+    return counted(s, PL_OBJECT_GET, r, err);
 }
 
 int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
@@ -157,11 +160,11 @@ int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offs
     if (r < 0)
         return r;
     if (s->ops->get_some != NULL)
-        return counted(s, PL_OBJECT_GET, s->ops->get_some(s, key, offset, len, ret, err));
+        return counted(s, PL_OBJECT_GET, s->ops->get_some(s, key, offset, len, ret, err), err);
     r = s->ops->size(s, key, &size, err);
     if (r == 0)
         r = s->ops->get(s, key, offset, offset < size ? PL_MIN(len, size - offset) : 0, ret, err);
-    return counted(s, PL_OBJECT_GET, r);
+    return counted(s, PL_OBJECT_GET, r, err);
 }
 
 int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
@@ -172,7 +175,7 @@ int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, 
     if (r < 0)
         return r;
     r = s->ops->local_fd != NULL ? s->ops->local_fd(s, key, ret_fd, err) : s->ops->open_fd(s, key, ret_fd, err);
-    return counted(s, PL_OBJECT_GET, r);
+    return counted(s, PL_OBJECT_GET, r, err);
 }
 
 void pl_object_forget_local(struct pl_object_store *s, const char *key)
@@ -204,10 +207,10 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
     if (r < 0 || n == 0)
         return r;
     if (s->ops->remove_many != NULL)
-        return counted(s, PL_OBJECT_REMOVE, s->ops->remove_many(s, keys, n, err));
+        return counted(s, PL_OBJECT_REMOVE, s->ops->remove_many(s, keys, n, err), err);
     for (size_t i = 0; i < n && r == 0; i++)
         r = s->ops->remove(s, keys[i], err);
-    return counted(s, PL_OBJECT_REMOVE, r);
+    return counted(s, PL_OBJECT_REMOVE, r, err);
 }
 
 int pl_object_sign_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,

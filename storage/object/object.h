@@ -180,6 +180,10 @@ bool pl_object_request_count(struct pl_object_store *s, struct pl_object_request
 /* Makes blocked calls check their cancel flags (cancel.h). Any thread. */
 void pl_object_wake(struct pl_object_store *s);
 
+/* The field of each error with which a call to a store failed (struct pl_err). The message of such an error may name
+ * the store's server, bucket and keys, and what that server said of the daemon's own key. */
+#define PL_OBJECT_ERR_FIELD "store"
+
 /* Creates an object from the bytes of `iov`, one after the other. When it returns, the bytes are on the disk;
  * the object's name is durable only after pl_object_flush. If it fails, no object was created, except with
  * PL_ENET and PL_ETIMEOUT: then the outcome is unknown, and the caller can find out by repeating the same

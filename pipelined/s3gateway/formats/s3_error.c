@@ -56,6 +56,29 @@ const struct pl_s3_error_info *pl_s3_error_info(int code)
     return &table[PL_S3_ERROR_FIRST - said_as(code)];
 }
 
+int pl_s3_error_of_store(int code, bool by_store)
+{
+    switch (code) {
+    case PL_EFORBIDDEN:
+    case PL_EAUTH:
+    case PL_ENET:
+    case PL_ETIMEOUT:
+        return PL_S3_UNAVAILABLE;
+    case PL_EIO:
+    case PL_ECORRUPT:
+        return PL_S3_INTERNAL;
+    case PL_EINVAL: /* no such bucket, or a bucket of another region */
+        return by_store ? PL_S3_UNAVAILABLE : 0;
+    case PL_EBUSY:
+    case PL_ENOMEM:
+        return by_store ? PL_S3_SLOW_DOWN : 0;
+    case PL_ENOSPC:
+        return by_store ? PL_S3_STORAGE_FULL : 0;
+    default:
+        return by_store ? PL_S3_INTERNAL : 0;
+    }
+}
+
 int pl_s3_error(struct pl_err *err, int code)
 {
     return pl_err_set(err, code, "%s", pl_s3_error_info(code)->message);

@@ -84,6 +84,10 @@ struct pl_s3_error_info {
 };
 /* Returns the row of a code: a code of this table, or a PL_E… code, which is translated. */
 const struct pl_s3_error_info *pl_s3_error_info(int code);
+/* Returns the code to reply in place of a PL_E… code with which the daemon's own store, or the network to it, failed;
+ * 0 if `code` is no such failure. `by_store`: the store is known to have set the code. Without it, only the codes that
+ * nothing but a store or a network sets are taken for its failures. */
+int pl_s3_error_of_store(int code, bool by_store);
 /* Sets the code with its message from the table; returns the code. */
 int pl_s3_error(struct pl_err *err, int code);
 /* Writes the error as S3's XML document; for pl_http_options.tell. */

@@ -3,6 +3,7 @@
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
 
 #include "storage/base/clock.h"
+#include "storage/object/object.h"
 #include "storage/system/log_line.h"
 
 #include <ctype.h>
@@ -79,38 +80,33 @@ void pl_s3_request_end(struct pl_s3_request *q)
     free(q);
 }
 
-/* Returns the code to reply in place of one with which the daemon's own store, or the network to it, failed; 0 for
- * all other codes. */
-static int store_failure(const struct pl_s3_request *q, int code)
+/* Returns what clients may know of a failure of the store. */
+static const char *failure_text(int code)
 {
     switch (code) {
-    case PL_EFORBIDDEN:
-        return q->forbidden ? 0 : PL_S3_UNAVAILABLE;
-    case PL_EAUTH:
-    case PL_ENET:
-    case PL_ETIMEOUT:
-        return PL_S3_UNAVAILABLE;
-    case PL_EIO:
     case PL_ECORRUPT:
-        return PL_S3_INTERNAL;
+        return "Data in the daemon's store is damaged.";
+    case PL_EBUSY:
+        return "The daemon's store asks for fewer requests: try again later.";
+    case PL_ENOSPC:
+        return "The daemon's store is full.";
     default:
-        return 0;
+        return "The daemon's store failed.";
     }
 }
 
 void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err)
 {
     struct pl_err told = {0};
-    int code = store_failure(q, err->code);
+    int code = pl_s3_error_of_store(err->code, pl_streq(err->field, PL_OBJECT_ERR_FIELD));
 
-    if (!code) {
+    if (!code || q->forbidden) {
         pl_http_reply_error(q->http, err);
         return;
     }
     /* Another server's codes and names would read as if the client's key or bucket were wrong. */
     pl_log_warn("s3", "request %llu failed at the store: %s", (unsigned long long)pl_http_request_id(q->http), err->msg);
-    pl_err_set(&told, code, "%s Its log says more, at request %llu.",
-               err->code == PL_ECORRUPT ? "Data in the daemon's store is damaged." : "The daemon's store failed.",
+    pl_err_set(&told, code, "%s Its log says more, at request %llu.", failure_text(err->code),
                (unsigned long long)pl_http_request_id(q->http));
     pl_http_reply_error(q->http, &told);
 }

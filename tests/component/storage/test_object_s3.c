@@ -250,6 +250,7 @@ static void a_refusal_is_final_and_says_why(void **state)
     before = s3_mock_requests(p.mock, NULL);
     assert_int_equal(table_put(p.store, "k", "x", true, &err), PL_EFORBIDDEN);
     assert_string_equal(err.msg, "put object k: s3: 403 AccessDenied: as told");
+    assert_string_equal(err.field, PL_OBJECT_ERR_FIELD);
     assert_true(err.hint[0] != '\0');
     assert_int_equal(s3_mock_requests(p.mock, NULL) - before, 1);
     assert_int_equal(s3_mock_objects(p.mock), 0);

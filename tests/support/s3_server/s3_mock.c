@@ -189,9 +189,18 @@ static void spoil(struct s3_mock_call *c, struct s3_fault *f, struct s3_mock_ans
         enum s3_fault_kind kind;
         unsigned status;
         const char *code;
-    } plain[] = {
-        {S3_FAULT_500, 500, "InternalError"}, {S3_FAULT_503, 503, "SlowDown"},  {S3_FAULT_409, 409, "ConditionalRequestConflict"},
-        {S3_FAULT_403, 403, "AccessDenied"},  {S3_FAULT_404, 404, "NoSuchKey"}, {S3_FAULT_200_ERROR, 200, "InternalError"}};
+    } plain[] = {{S3_FAULT_500, 500, "InternalError"},
+                 {S3_FAULT_503, 503, "SlowDown"},
+                 {S3_FAULT_409, 409, "ConditionalRequestConflict"},
+                 {S3_FAULT_403, 403, "AccessDenied"},
+                 {S3_FAULT_404, 404, "NoSuchKey"},
+                 {S3_FAULT_200_ERROR, 200, "InternalError"},
+                 {S3_FAULT_NO_BUCKET, 404, "NoSuchBucket"},
+                 {S3_FAULT_REDIRECT, 301, "PermanentRedirect"},
+                 {S3_FAULT_BAD_REGION, 400, "AuthorizationHeaderMalformed"},
+                 {S3_FAULT_BAD_KEY, 403, "InvalidAccessKeyId"},
+                 {S3_FAULT_FULL, 507, "QuotaExceeded"},
+                 {S3_FAULT_UNKNOWN_CALL, 501, "NotImplemented"}};
     struct s3_mock_answer first = {0};
 
     c->whole = f->kind == S3_FAULT_WHOLE;

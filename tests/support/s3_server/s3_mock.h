@@ -64,6 +64,13 @@ enum s3_fault_kind {
     S3_FAULT_404,                   /* NoSuchKey; nothing is done */
     S3_FAULT_KEYS_SLOW_DOWN,        /* DeleteObjects: nothing is done, and the answer says SlowDown of each key */
     S3_FAULT_NO_LENGTH,             /* done, and the answer's body ends with the connection, after `bytes` */
+    S3_FAULT_NO_BUCKET,             /* NoSuchBucket; nothing is done, as with those that follow */
+    S3_FAULT_REDIRECT,              /* PermanentRedirect */
+    S3_FAULT_BAD_REGION,            /* AuthorizationHeaderMalformed */
+    S3_FAULT_BAD_KEY,               /* InvalidAccessKeyId */
+    S3_FAULT_FULL,                  /* QuotaExceeded */
+    S3_FAULT_UNKNOWN_CALL,          /* NotImplemented */
+    S3_FAULTS,
 };
 struct s3_fault {
     enum s3_fault_kind kind;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[S3_FAULT_KINDS] = {
+static const char *const kinds[S3_FAULTS] = {
     [S3_FAULT_NONE] = "none",
     [S3_FAULT_500] = "500",
     [S3_FAULT_503] = "503",
@@ -28,6 +28,18 @@ static const char *const kinds[S3_FAULT_KINDS] = {
     [S3_FAULT_WRONG_ETAG] = "wrong_etag",
     [S3_FAULT_NO_ETAG] = "no_etag",
     [S3_FAULT_SLOW] = "slow",
+    [S3_FAULT_FLIP] = "flip",
+    [S3_FAULT_OTHER_RANGE] = "other_range",
+    [S3_FAULT_WHOLE] = "whole",
+    [S3_FAULT_404] = "404",
+    [S3_FAULT_KEYS_SLOW_DOWN] = "keys_slow_down",
+    [S3_FAULT_NO_LENGTH] = "no_length",
+    [S3_FAULT_NO_BUCKET] = "no_bucket",
+    [S3_FAULT_REDIRECT] = "redirect",
+    [S3_FAULT_BAD_REGION] = "bad_region",
+    [S3_FAULT_BAD_KEY] = "bad_key",
+    [S3_FAULT_FULL] = "full",
+    [S3_FAULT_UNKNOWN_CALL] = "unknown_call",
 };
 
 /* A word that is kept for as long as the program runs; NULL for "-". */
@@ -49,9 +61,9 @@ static bool order_fault(struct s3_mock *m, const char *line)
 
     if (sscanf(line, "fault %31s %15s %255s %u %u %u", kind, method, part, &f.skip, &f.times, &f.bytes) != 6)
         return false;
-    while (f.kind < S3_FAULT_KINDS && strcmp(kinds[f.kind], kind) != 0)
+    while (f.kind < S3_FAULTS && strcmp(kinds[f.kind], kind) != 0)
         f.kind++;
-    if (f.kind == S3_FAULT_KINDS)
+    if (f.kind == S3_FAULTS)
         return false;
     f.method = kept(method);
     f.key = kept(part);

@@ -287,6 +287,33 @@ static void every_code_is_said_in_s3s_words(void **state)
     assert_string_equal(pl_s3_error_info(PL_ENOSPC)->code, "InsufficientStorage");
 }
 
+/* The store's own refusals are failures of the daemon, never of the client. */
+static void the_stores_codes_are_not_the_clients(void **state)
+{
+    static const struct {
+        int code, with_store, without;
+    } table[] = {
+        {PL_EFORBIDDEN, PL_S3_UNAVAILABLE, PL_S3_UNAVAILABLE},
+        {PL_EAUTH, PL_S3_UNAVAILABLE, PL_S3_UNAVAILABLE},
+        {PL_ENET, PL_S3_UNAVAILABLE, PL_S3_UNAVAILABLE},
+        {PL_EINVAL, PL_S3_UNAVAILABLE, 0},
+        {PL_EBUSY, PL_S3_SLOW_DOWN, 0},
+        {PL_ENOSPC, PL_S3_STORAGE_FULL, 0},
+        {PL_ENOTFOUND, PL_S3_INTERNAL, 0},
+        {PL_EEXISTS, PL_S3_INTERNAL, 0},
+        {PL_EUNAVAILABLE, PL_S3_INTERNAL, 0},
+        {PL_EIO, PL_S3_INTERNAL, PL_S3_INTERNAL},
+        {PL_S3_NO_SUCH_KEY, PL_S3_INTERNAL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        assert_int_equal(pl_s3_error_of_store(table[i].code, true), table[i].with_store);
+        assert_int_equal(pl_s3_error_of_store(table[i].code, false), table[i].without);
+        assert_true(pl_s3_error_info(table[i].with_store)->status >= 500);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +324,7 @@ int main(void)
         cmocka_unit_test(buckets_are_branches_and_commits),
         cmocka_unit_test(etags_are_found_in_lists),
         cmocka_unit_test(every_code_is_said_in_s3s_words),
+        cmocka_unit_test(the_stores_codes_are_not_the_clients),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
