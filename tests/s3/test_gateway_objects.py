@@ -645,7 +645,10 @@ def test_a_page_uploads_and_downloads_by_presigned_url(gate, s3, bucket):
     ("<CORSRule><AllowedMethod>PATCH</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule>", "InvalidRequest"),
     ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*.*</AllowedOrigin></CORSRule>", "InvalidRequest"),
     ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><MaxAgeSeconds>x</MaxAgeSeconds></CORSRule>", "MalformedXML"),
-    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><Other>x</Other></CORSRule>", "MalformedXML")])
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><Other>x</Other></CORSRule>", "MalformedXML"),
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>" + "<ExposeHeader>x</ExposeHeader>" * 99 + "</CORSRule>", "InvalidRequest"),
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin><ID>" + "i" * 256 + "</ID></CORSRule>", "InvalidRequest"),
+    ("<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>" + "<MaxAgeSeconds>1</MaxAgeSeconds>" * 2 + "</CORSRule>", "MalformedXML")])
 def test_rules_for_pages_that_are_none_are_refused(gate, bucket, rules, code):
     assert gate.ask("PUT", f"/{bucket}", {"cors": ""}, body=f"<CORSConfiguration>{rules}</CORSConfiguration>".encode()).code == code
     assert gate.ask("GET", f"/{bucket}", {"cors": ""}).code == "NoSuchCORSConfiguration"
@@ -666,3 +669,23 @@ def test_rules_for_pages_outlive_the_daemon_and_go_with_the_bucket(make_daemon):
     for name in ("pages", "dev.pages"):
         s3.create_bucket(Bucket=name)
         assert code_of(s3.get_bucket_cors, Bucket=name) == ("NoSuchCORSConfiguration", 404)
+
+
+def test_rules_for_pages_go_with_a_branch_that_is_deleted_by_other_means(shared, gate, s3, bucket):
+    name = f"dev.{bucket}"
+    s3.create_bucket(Bucket=name)
+    s3.put_bucket_cors(Bucket=name, CORSConfiguration=RULES)
+    asked = {"Origin": "https://a.lab.example", "Access-Control-Request-Method": "PUT"}
+    assert gate.send("OPTIONS", f"/{name}/f", headers=asked).status == 200
+    shared.http("DELETE", f"/api/v1/repos/default/{bucket}/branches/dev")
+    s3.create_bucket(Bucket=name)
+    assert code_of(s3.get_bucket_cors, Bucket=name) == ("NoSuchCORSConfiguration", 404)
+    assert gate.send("OPTIONS", f"/{name}/f", headers=asked).code == "AccessForbidden"
+
+
+def test_a_preflight_that_asks_for_many_headers_is_refused(gate, s3, bucket):
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration=RULES)
+    asked = {"Origin": "https://a.lab.example", "Access-Control-Request-Method": "PUT"}
+    for n, status in ((100, 200), (101, 403)):
+        names = ",".join(f"x-amz-{i}" for i in range(n))
+        assert gate.send("OPTIONS", f"/{bucket}/f", headers={**asked, "Access-Control-Request-Headers": names}).status == status, n

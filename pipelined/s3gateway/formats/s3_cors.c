@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define SUFFIX         ".cors"
-#define NAME_BYTES     (24u + 2 * PL_NAME_MAX_BYTES)
+#define NAME_BYTES     (48u + 2 * PL_NAME_MAX_BYTES)
 #define FILE_MAX_BYTES ((size_t)256 << 10)
 
 struct pl_s3_cors {
@@ -28,11 +28,13 @@ struct pl_s3_cors {
 
 /* ---- names and files ---- */
 
-static void name_of(int64_t repo_id, const char *branch, char ret[NAME_BYTES])
+static void name_of(const struct pl_s3_cors_bucket *b, char ret[NAME_BYTES])
 {
-    int n = snprintf(ret, NAME_BYTES, "%lld-", (long long)repo_id);
+    int n = snprintf(ret, NAME_BYTES, "%lld-", (long long)b->repo_id);
 
-    pl_hex_encode(branch, PL_MIN(strlen(branch), (size_t)PL_NAME_MAX_BYTES), ret + n);
+    if (b->created_us)
+        n += snprintf(ret + n, NAME_BYTES - (size_t)n, "%lld-", (long long)b->created_us);
+    pl_hex_encode(b->branch, PL_MIN(strlen(b->branch), (size_t)PL_NAME_MAX_BYTES), ret + n);
 }
 
 static int path_of(const struct pl_s3_cors *c, const char *name, char ret[PATH_MAX], struct pl_err *err)
@@ -72,26 +74,52 @@ static int check_element(const struct pl_s3_xml_node *e, struct pl_err *err)
         return *e->text && strlen(e->text) < 10 && strspn(e->text, "0123456789") == strlen(e->text)
                    ? 0
                    : pl_s3_error(err, PL_S3_MALFORMED_XML);
-    if (pl_streq(e->name, "ExposeHeader") || pl_streq(e->name, "ID"))
+    if (pl_streq(e->name, "ID"))
+        return strlen(e->text) <= PL_S3_CORS_ID_MAX
+                   ? 0
+                   : pl_err_set(err, PL_S3_INVALID_REQUEST, "The ID of a CORSRule has %zu bytes; at most %u are accepted.",
+                                strlen(e->text), PL_S3_CORS_ID_MAX);
+    if (pl_streq(e->name, "ExposeHeader"))
         return 0;
     return pl_err_set(err, PL_S3_MALFORMED_XML, "CORSRule has an element %.60s, which is not known.", e->name);
 }
 
+/* Checks the elements of a rule, and that those that S3 has once are there once at most. */
+static int check_rule(const struct pl_s3_xml_node *rule, struct pl_err *err)
+{
+    static const char *const once[] = {"ID", "MaxAgeSeconds"};
+    size_t elements = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(once); i++) {
+        const struct pl_s3_xml_node *first = pl_s3_xml_child(rule, once[i]);
+
+        if (first && pl_s3_xml_again(first))
+            return pl_err_set(err, PL_S3_MALFORMED_XML, "CORSRule has more than one element %s.", once[i]);
+    }
+    for (const struct pl_s3_xml_node *e = rule->first; e && r == 0; e = e->next) {
+        if (++elements > PL_S3_CORS_ELEMENTS_MAX)
+            return pl_err_set(err, PL_S3_INVALID_REQUEST, "A CORSRule has more than %u elements, which is the limit here.",
+                              PL_S3_CORS_ELEMENTS_MAX);
+        r = check_element(e, err);
+    }
+    return r;
+}
+
 static int check(const struct pl_s3_xml_node *root, struct pl_err *err)
 {
-    const struct pl_s3_xml_node *rule, *e;
+    const struct pl_s3_xml_node *rule;
     size_t rules = 0;
 
     for (rule = root->first; rule; rule = rule->next) {
+        int r;
+
         if (!pl_streq(rule->name, "CORSRule") || ++rules > PL_S3_CORS_RULES_MAX || !pl_s3_xml_child(rule, "AllowedMethod") ||
             !pl_s3_xml_child(rule, "AllowedOrigin"))
             return pl_s3_error(err, PL_S3_MALFORMED_XML);
-        for (e = rule->first; e; e = e->next) {
-            int r = check_element(e, err);
-
-            if (r < 0)
-                return r;
-        }
+        r = check_rule(rule, err);
+        if (r < 0)
+            return r;
     }
     return rules ? 0 : pl_s3_error(err, PL_S3_MALFORMED_XML);
 }
@@ -190,14 +218,14 @@ struct pl_s3_cors *pl_s3_cors_close(struct pl_s3_cors *c)
 
 /* ---- put, get, delete ---- */
 
-int pl_s3_cors_put(struct pl_s3_cors *c, int64_t repo_id, const char *branch, struct pl_s3_xml *xml, struct pl_err *err)
+int pl_s3_cors_put(struct pl_s3_cors *c, const struct pl_s3_cors_bucket *b, struct pl_s3_xml *xml, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = FILE_MAX_BYTES};
     char name[NAME_BYTES], path[PATH_MAX];
     void *old = NULL;
     int r = check(pl_s3_xml_root(xml), err);
 
-    name_of(repo_id, branch, name);
+    name_of(b, name);
     r = r < 0 ? r : write_document(pl_s3_xml_root(xml), &text, err);
     r = r < 0 ? r : path_of(c, name, path, err);
     pthread_mutex_lock(&c->lock);
@@ -211,13 +239,13 @@ int pl_s3_cors_put(struct pl_s3_cors *c, int64_t repo_id, const char *branch, st
     return r;
 }
 
-int pl_s3_cors_get(struct pl_s3_cors *c, int64_t repo_id, const char *branch, struct pl_buf *out, struct pl_err *err)
+int pl_s3_cors_get(struct pl_s3_cors *c, const struct pl_s3_cors_bucket *b, struct pl_buf *out, struct pl_err *err)
 {
     char name[NAME_BYTES];
     const struct pl_s3_xml *xml;
     int r;
 
-    name_of(repo_id, branch, name);
+    name_of(b, name);
     pthread_mutex_lock(&c->lock);
     xml = pl_map_get(&c->map, name, strlen(name));
     r = xml ? write_document(pl_s3_xml_root(xml), out, err) : pl_s3_error(err, PL_S3_NO_SUCH_CORS);
@@ -238,12 +266,12 @@ static int remove_one(struct pl_s3_cors *c, const char *name, struct pl_err *err
     return r < 0 ? r : pl_io_fsync_dir(c->dir, err);
 }
 
-int pl_s3_cors_delete(struct pl_s3_cors *c, int64_t repo_id, const char *branch, struct pl_err *err)
+int pl_s3_cors_delete(struct pl_s3_cors *c, const struct pl_s3_cors_bucket *b, struct pl_err *err)
 {
     char name[NAME_BYTES];
     int r = 0;
 
-    name_of(repo_id, branch, name);
+    name_of(b, name);
     pthread_mutex_lock(&c->lock);
     if (pl_map_get(&c->map, name, strlen(name)))
         r = remove_one(c, name, err);
@@ -251,30 +279,70 @@ int pl_s3_cors_delete(struct pl_s3_cors *c, int64_t repo_id, const char *branch,
     return r;
 }
 
-void pl_s3_cors_drop_repo(struct pl_s3_cors *c, int64_t repo_id)
+/* Removes the rules that `fits` selects. */
+static void remove_some(struct pl_s3_cors *c, bool (*fits)(void *arg, const char *name), void *arg)
 {
     const struct pl_map_slot *slot;
-    char prefix[NAME_BYTES], name[NAME_BYTES];
-    bool found = true;
+    char(*names)[NAME_BYTES];
+    struct pl_err err = {0};
+    size_t i = 0, n = 0;
+    int r = 0;
 
-    name_of(repo_id, "", prefix);
     pthread_mutex_lock(&c->lock);
-    while (found) {
-        struct pl_err err = {0};
-        size_t i = 0;
-
-        found = false;
-        while (!found && (slot = pl_map_next(&c->map, &i)))
-            found = strncmp((const char *)slot->key, prefix, strlen(prefix)) == 0;
-        if (!found)
-            break;
-        snprintf(name, sizeof name, "%s", (const char *)slot->key);
-        if (remove_one(c, name, &err) < 0) {
-            pl_log_warn("s3", "cannot remove the CORS rules of a deleted repo: %s", err.msg);
-            break;
-        }
-    }
+    names = calloc(c->map.len + 1, sizeof *names);
+    while (names && (slot = pl_map_next(&c->map, &i)))
+        if (fits(arg, (const char *)slot->key))
+            snprintf(names[n++], sizeof *names, "%s", (const char *)slot->key);
+    for (i = 0; i < n && r == 0; i++)
+        r = remove_one(c, names[i], &err);
     pthread_mutex_unlock(&c->lock);
+    if (!names)
+        r = pl_err_nomem(&err);
+    if (r < 0)
+        pl_log_warn("s3", "cannot remove the CORS rules of a deleted bucket: %s", err.msg);
+    free(names);
+}
+
+static bool is_of_repo(void *arg, const char *name)
+{
+    const int64_t *repo_id = arg;
+
+    return strtoll(name, NULL, 10) == *repo_id;
+}
+
+void pl_s3_cors_drop_repo(struct pl_s3_cors *c, int64_t repo_id)
+{
+    remove_some(c, is_of_repo, &repo_id);
+}
+
+bool pl_s3_cors_is_full(struct pl_s3_cors *c)
+{
+    bool full;
+
+    pthread_mutex_lock(&c->lock);
+    full = c->map.len >= PL_S3_CORS_MAX;
+    pthread_mutex_unlock(&c->lock);
+    return full;
+}
+
+struct sweep {
+    bool (*is_there)(void *arg, int64_t repo_id, int64_t created_us);
+    void *arg;
+};
+
+static bool is_gone(void *arg, const char *name)
+{
+    const struct sweep *s = arg;
+    char *end;
+    long long repo_id = strtoll(name, &end, 10), created_us = strtoll(end + 1, &end, 10);
+
+    /* without a time, what follows is the branch's name in hex, to the end */
+    return *end == '-' && !s->is_there(s->arg, repo_id, created_us);
+}
+
+void pl_s3_cors_sweep(struct pl_s3_cors *c, bool (*is_there)(void *arg, int64_t repo_id, int64_t created_us), void *arg)
+{
+    remove_some(c, is_gone, &(struct sweep){is_there, arg});
 }
 
 /* ---- matching ---- */
@@ -299,15 +367,17 @@ static const struct pl_s3_xml_node *find(const struct pl_s3_xml_node *rule, cons
     return e;
 }
 
-/* Returns true if the rule allows every header of the list. */
+/* Returns true if the rule allows every header of the list, and the list is not too long. */
 static bool allows_headers(const struct pl_s3_xml_node *rule, const char *list)
 {
+    size_t n = 0;
+
     for (const char *p = list; p && *p;) {
         size_t len;
 
         p += strspn(p, ", \t");
         len = strcspn(p, ", \t");
-        if (len && !find(rule, "AllowedHeader", p, len))
+        if (len && (++n > PL_S3_CORS_HEADERS_MAX || !find(rule, "AllowedHeader", p, len)))
             return false;
         p += len;
     }
@@ -349,14 +419,14 @@ static int match(const struct pl_s3_xml_node *root, const struct pl_s3_cors_ques
     return 0;
 }
 
-int pl_s3_cors_match(struct pl_s3_cors *c, int64_t repo_id, const char *branch, const struct pl_s3_cors_question *question,
+int pl_s3_cors_match(struct pl_s3_cors *c, const struct pl_s3_cors_bucket *b, const struct pl_s3_cors_question *question,
                      struct pl_s3_cors_answer *ret, struct pl_err *err)
 {
     char name[NAME_BYTES];
     const struct pl_s3_xml *xml;
     int r;
 
-    name_of(repo_id, branch, name);
+    name_of(b, name);
     pthread_mutex_lock(&c->lock);
     xml = pl_map_get(&c->map, name, strlen(name));
     r = xml ? match(pl_s3_xml_root(xml), question, ret, err) : 0;

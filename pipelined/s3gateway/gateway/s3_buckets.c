@@ -3,7 +3,6 @@
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
 #include "pipelined/db/tx/repo_tx.h"
-#include "pipelined/s3gateway/formats/s3_cors.h"
 #include "storage/s3/s3_xml.h"
 
 #include <stdio.h>
@@ -116,9 +115,8 @@ static int remove_branch(void *self, struct pl_err *err)
     const struct pl_s3_target *t = &q->target;
     struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch, .empty = true};
 
-    int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
-
-    return r < 0 ? r : pl_s3_cors_delete(q->s3->rules, t->row.id, t->branch, err);
+    /* the branch's CORS rules are those of its time: a new branch of this name does not have them */
+    return pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
 }
 
 static int remove_repo(void *self, struct pl_err *err)

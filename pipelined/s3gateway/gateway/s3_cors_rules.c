@@ -12,6 +12,46 @@
 /* reply headers that pages allowed by --s3-cors may read */
 #define EXPOSED "ETag, Content-Length, Content-Range, Last-Modified, x-amz-version-id, x-amz-request-id"
 
+/* ---- buckets ---- */
+
+/* Finds out which bucket has the rules: of another branch than master, the one that there is now. PL_ENOTFOUND. */
+static int find_bucket(struct pl_s3 *s3, int64_t repo_id, const char *branch, struct pl_s3_cors_bucket *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
+
+    *ret = (struct pl_s3_cors_bucket){.repo_id = repo_id, .branch = branch};
+    if (pl_streq(branch, "master"))
+        return 0;
+    rd = pl_db_read(s3->services->db);
+    return pl_sql_int(rd.conn, err, &ret->created_us, "SELECT created_us FROM branch WHERE repo = ? AND name = ?", "is", repo_id,
+                      branch);
+}
+
+/* Finds the bucket of a request whose target was found. */
+static int bucket_of(const struct pl_s3_request *q, struct pl_s3_cors_bucket *ret, struct pl_err *err)
+{
+    int r = find_bucket(q->s3, q->target.row.id, q->target.branch, ret, err);
+
+    return r == PL_ENOTFOUND ? pl_s3_error(err, PL_S3_NO_SUCH_BUCKET) : r;
+}
+
+static bool is_there(void *arg, int64_t repo_id, int64_t created_us)
+{
+    struct pl_conn *conn = arg;
+    int64_t one;
+
+    return pl_sql_int(conn, NULL, &one, "SELECT 1 FROM branch WHERE repo = ? AND created_us = ?", "ii", repo_id, created_us) !=
+           PL_ENOTFOUND;
+}
+
+/* Removes the rules of branches that were deleted by other means than S3. */
+static void sweep(struct pl_s3 *s3)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s3->services->db);
+
+    pl_s3_cors_sweep(s3->rules, is_there, rd.conn);
+}
+
 /* ---- replies ---- */
 
 static bool origin_ok(const char *list, const char *origin)
@@ -30,8 +70,8 @@ static bool origin_ok(const char *list, const char *origin)
     return false;
 }
 
-/* Finds the rule of the request's bucket that allows the request: 1, or 0. The client is not known yet: a page
- * learns only whether it may ask. */
+/* Finds the rule of the request's bucket that allows the request: 1, or 0. A preflight has no signature,
+ * so anybody learns whether a page may ask. A bucket without rules and one that does not exist look alike. */
 static int find_rule(struct pl_s3 *s3, struct pl_http_request *http, const char *method, const char *headers,
                      struct pl_s3_cors_answer *ret)
 {
@@ -39,11 +79,13 @@ static int find_rule(struct pl_s3 *s3, struct pl_http_request *http, const char 
     struct pl_s3_cors_question question = {pl_http_header(http, "Origin"), method, headers};
     struct pl_s3_target t;
     struct pl_head_cache_entry head;
+    struct pl_s3_cors_bucket bucket;
     int r = pl_s3_read_names(&q, NULL);
 
     r = r < 0 ? r : pl_s3_target_name(q.bucket, &t, NULL);
     r = r < 0 ? r : pl_head_cache_get(s3->services->heads, t.project, t.repo, t.branch, &head, NULL);
-    r = r < 0 ? r : pl_s3_cors_match(s3->rules, head.repo.id, t.branch, &question, ret, NULL);
+    r = r < 0 ? r : find_bucket(s3, head.repo.id, t.branch, &bucket, NULL);
+    r = r < 0 ? r : pl_s3_cors_match(s3->rules, &bucket, &question, ret, NULL);
     free(q.path);
     return PL_MAX(r, 0);
 }
@@ -107,12 +149,16 @@ int pl_s3_preflight(struct pl_s3 *s3, struct pl_http_request *http, struct pl_er
 
 int pl_s3_put_cors(struct pl_s3_request *q, struct pl_err *err)
 {
+    struct pl_s3_cors_bucket bucket;
     struct pl_s3_xml *xml = NULL;
     char target[512];
     int r = pl_s3_target(q, PL_VERB_DEFINE, err);
 
+    r = r < 0 ? r : bucket_of(q, &bucket, err);
     r = r < 0 ? r : pl_s3_body_xml(q->body, "CORSConfiguration", &xml, err);
-    r = r < 0 ? r : pl_s3_cors_put(q->s3->rules, q->target.row.id, q->target.branch, xml, err);
+    if (r == 0 && pl_s3_cors_is_full(q->s3->rules))
+        sweep(q->s3);
+    r = r < 0 ? r : pl_s3_cors_put(q->s3->rules, &bucket, xml, err);
     if (r < 0)
         return r;
     pl_audit_write(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
@@ -123,9 +169,11 @@ int pl_s3_put_cors(struct pl_s3_request *q, struct pl_err *err)
 int pl_s3_get_cors(struct pl_s3_request *q, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    struct pl_s3_cors_bucket bucket;
     int r = pl_s3_target(q, PL_VERB_READ, err);
 
-    r = r < 0 ? r : pl_s3_cors_get(q->s3->rules, q->target.row.id, q->target.branch, &out, err);
+    r = r < 0 ? r : bucket_of(q, &bucket, err);
+    r = r < 0 ? r : pl_s3_cors_get(q->s3->rules, &bucket, &out, err);
     if (r == 0)
         pl_s3_reply_xml(q, &out);
     return r;
@@ -133,10 +181,12 @@ int pl_s3_get_cors(struct pl_s3_request *q, struct pl_err *err)
 
 int pl_s3_delete_cors(struct pl_s3_request *q, struct pl_err *err)
 {
+    struct pl_s3_cors_bucket bucket;
     char target[512];
     int r = pl_s3_target(q, PL_VERB_DEFINE, err);
 
-    r = r < 0 ? r : pl_s3_cors_delete(q->s3->rules, q->target.row.id, q->target.branch, err);
+    r = r < 0 ? r : bucket_of(q, &bucket, err);
+    r = r < 0 ? r : pl_s3_cors_delete(q->s3->rules, &bucket, err);
     if (r < 0)
         return r;
     pl_audit_write(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
