@@ -183,7 +183,7 @@ def test_parts_that_are_copies(shared, s3):
 
 
 @pytest.mark.parametrize("name,kind", [("crc32", "COMPOSITE"), ("crc32", "FULL_OBJECT"), ("crc32c", "FULL_OBJECT"), ("crc64nvme", "FULL_OBJECT"),
-                                       ("sha1", "COMPOSITE"), ("sha256", "COMPOSITE")])
+                                       ("sha1", "COMPOSITE"), ("sha256", "COMPOSITE"), ("sha512", "COMPOSITE"), ("md5", "COMPOSITE")])
 def test_checksums_of_parts_and_of_the_whole(shared, s3, name, kind):
     gate, path, header = Gateway(shared), f"/{BUCKET}/{name}-{kind}", f"x-amz-checksum-{name}"
     created = gate.ask("POST", path, {"uploads": ""}, {"x-amz-checksum-algorithm": name.upper(), "x-amz-checksum-type": kind})
@@ -216,7 +216,7 @@ def test_checksums_of_parts_and_of_the_whole(shared, s3, name, kind):
 
 def test_kinds_of_checksums_that_do_not_go(shared, s3):
     gate = Gateway(shared)
-    for name, kind in (("CRC64NVME", "COMPOSITE"), ("SHA256", "FULL_OBJECT"), ("CRC32", "HALF"), ("MD4", "COMPOSITE")):
+    for name, kind in (("CRC64NVME", "COMPOSITE"), ("SHA256", "FULL_OBJECT"), ("CRC32", "HALF"), ("MD4", "COMPOSITE"), ("XXHASH64", "COMPOSITE"), ("SHA512", "FULL_OBJECT")):
         answer = gate.ask("POST", f"/{BUCKET}/f", {"uploads": ""}, {"x-amz-checksum-algorithm": name, "x-amz-checksum-type": kind})
         assert answer.code == "InvalidRequest", name
 

@@ -1,4 +1,4 @@
-/* CRCs by tables, eight bytes at a time; SHA-1 and SHA-256 by OpenSSL. */
+/* CRCs by tables, eight bytes at a time; digests by OpenSSL. */
 #include "pipelined/s3gateway/formats/s3_checksum.h"
 
 #include "storage/base/hash.h"
@@ -13,6 +13,8 @@ static const struct pl_s3_sum_info infos[PL_S3_SUM_KINDS] = {
     [PL_S3_CRC64NVME] = {"CRC64NVME", "x-amz-checksum-crc64nvme", "ChecksumCRC64NVME", 8, true},
     [PL_S3_SHA1] = {"SHA1", "x-amz-checksum-sha1", "ChecksumSHA1", 20, false},
     [PL_S3_SHA256] = {"SHA256", "x-amz-checksum-sha256", "ChecksumSHA256", 32, false},
+    [PL_S3_SHA512] = {"SHA512", "x-amz-checksum-sha512", "ChecksumSHA512", 64, false},
+    [PL_S3_MD5] = {"MD5", "x-amz-checksum-md5", "ChecksumMD5", 16, false},
 };
 
 const struct pl_s3_sum_info *pl_s3_sum_info(enum pl_s3_sum_kind kind)
@@ -146,6 +148,20 @@ static bool is_crc(enum pl_s3_sum_kind kind)
     return kind >= PL_S3_CRC32 && kind <= PL_S3_CRC64NVME;
 }
 
+static const EVP_MD *digest_of(enum pl_s3_sum_kind kind)
+{
+    switch (kind) {
+    case PL_S3_SHA1:
+        return EVP_sha1();
+    case PL_S3_SHA256:
+        return EVP_sha256();
+    case PL_S3_SHA512:
+        return EVP_sha512();
+    default:
+        return EVP_md5();
+    }
+}
+
 int pl_s3_sum_init(struct pl_s3_sum *s, enum pl_s3_sum_kind kind, struct pl_err *err)
 {
     *s = (struct pl_s3_sum){.kind = kind};
@@ -154,7 +170,7 @@ int pl_s3_sum_init(struct pl_s3_sum *s, enum pl_s3_sum_kind kind, struct pl_err 
         s->crc = all_ones(&crcs[kind]);
     } else if (kind != PL_S3_SUM_NONE) {
         s->md = EVP_MD_CTX_new();
-        if (!s->md || EVP_DigestInit_ex(s->md, kind == PL_S3_SHA1 ? EVP_sha1() : EVP_sha256(), NULL) != 1)
+        if (!s->md || EVP_DigestInit_ex(s->md, digest_of(kind), NULL) != 1)
             return pl_err_nomem(err);
     }
     return 0;
@@ -187,7 +203,7 @@ void pl_s3_sum_get(struct pl_s3_sum *s, uint8_t ret[PL_S3_SUM_MAX_BYTES])
 
 void pl_s3_sum_text(enum pl_s3_sum_kind kind, const uint8_t bytes[PL_S3_SUM_MAX_BYTES], char ret[PL_S3_SUM_TEXT])
 {
-    /* the longest sum, 32 bytes, gives 44 digits and a NUL */
+    /* the longest sum, 64 bytes, gives 88 digits and a NUL */
     EVP_EncodeBlock((unsigned char *)ret, bytes, (int)infos[kind].bytes);
 }
 

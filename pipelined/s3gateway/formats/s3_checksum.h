@@ -1,17 +1,26 @@
 /* s3_checksum: the checksums that S3 clients send with data and read back: crc32, crc32c, crc64nvme, sha1,
- * sha256. Pure functions; one sum is used by one thread. CRCs run at 1 to 2 GB/s per core. */
+ * sha256, sha512, md5. Pure functions; one sum is used by one thread. CRCs run at 1 to 2 GB/s per core. */
 #pragma once
 
 #include "storage/base/buf.h"
 
 /* The numbers are stored in file attributes (storage/tree_edit/file_attributes.h, CHECKSUM). */
-enum pl_s3_sum_kind { PL_S3_SUM_NONE, PL_S3_CRC32, PL_S3_CRC32C, PL_S3_CRC64NVME, PL_S3_SHA1, PL_S3_SHA256, PL_S3_SUM_KINDS };
+enum pl_s3_sum_kind {
+    PL_S3_SUM_NONE,
+    PL_S3_CRC32,
+    PL_S3_CRC32C,
+    PL_S3_CRC64NVME,
+    PL_S3_SHA1,
+    PL_S3_SHA256,
+    PL_S3_SHA512,
+    PL_S3_MD5,
+    PL_S3_SUM_KINDS
+};
 
 #define PL_S3_ETAG_MAX      63u
-#define PL_S3_SUM_MAX_BYTES 32
+#define PL_S3_SUM_MAX_BYTES 64
 /* bytes of a checksum as text: base64, a suffix such as "-10000" (number of parts), and the NUL */
-#define PL_S3_SUM_TEXT 56
-#define PL_S3_ETAG_MAX 63u
+#define PL_S3_SUM_TEXT 96
 
 struct pl_s3_sum_info {
     const char *name;    /* name in x-amz-checksum-algorithm, such as "CRC32" */

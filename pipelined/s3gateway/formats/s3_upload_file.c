@@ -210,8 +210,8 @@ static int read_part(const json_t *o, struct pl_s3_part *ret, struct pl_err *err
 
     if (json_unpack_ex((json_t *)(uintptr_t)o, NULL, JSON_STRICT, "{s:i, s:I, s:s, s:s, s:s}", "part", &number, "at_us", &at_us,
                        "md5", &md5, "sum", &sum, "entry", &entry) < 0 ||
-        number < 1 || number > (int)PL_S3_PARTS_MAX || strlen(md5) != 2 * sizeof ret->md5 || strlen(sum) != 2 * sizeof ret->sum ||
-        !pl_hex_decode(md5, ret->md5, sizeof ret->md5) || !pl_hex_decode(sum, ret->sum, sizeof ret->sum))
+        number < 1 || number > (int)PL_S3_PARTS_MAX || strlen(md5) != 2 * sizeof ret->md5 || strlen(sum) > 2 * sizeof ret->sum ||
+        strlen(sum) % 2 || !pl_hex_decode(md5, ret->md5, sizeof ret->md5) || !pl_hex_decode(sum, ret->sum, strlen(sum) / 2))
         return pl_err_set(err, PL_EFORMAT, "a line does not describe a part");
     ret->number = (unsigned)number;
     ret->at_us = at_us;

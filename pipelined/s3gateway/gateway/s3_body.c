@@ -175,6 +175,28 @@ static int read_md5(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
     return 0;
 }
 
+/* Refuses checksums of algorithms that are not known, rather than to ignore them. */
+static int check_sum_names(const struct pl_s3_request *q, struct pl_err *err)
+{
+    static const char prefix[] = "x-amz-checksum-";
+    static const char *const others[] = {"algorithm", "mode", "type"};
+    const struct pl_http_pair *headers;
+    size_t n;
+
+    headers = pl_http_headers(q->http, &n);
+    for (size_t i = 0; i < n; i++) {
+        bool known = strncasecmp(headers[i].name, prefix, strlen(prefix)) != 0 || pl_s3_sum_of_header(headers[i].name);
+
+        for (size_t k = 0; k < PL_ARRAY_SIZE(others) && !known; k++)
+            known = strcasecmp(headers[i].name + strlen(prefix), others[k]) == 0;
+        if (!known)
+            return pl_err_set(err, PL_S3_NOT_IMPLEMENTED,
+                              "%.60s is not implemented here: use crc32, crc32c, crc64nvme, sha1, sha256, sha512 or md5.",
+                              headers[i].name);
+    }
+    return 0;
+}
+
 /* Reads the announced checksum: at most one, in a header, or in a trailer that x-amz-trailer names. */
 static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct pl_err *err)
 {
@@ -200,6 +222,11 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
             return pl_err_set(err, PL_S3_INVALID_REQUEST,
                               "A checksum may be given in a header or in a trailer, but not in both.");
         kind = pl_s3_sum_of_header(trails);
+        if (!kind && strncasecmp(trails, "x-amz-checksum-", 15) == 0)
+            return pl_err_set(err, PL_S3_NOT_IMPLEMENTED,
+                              "x-amz-trailer: %.60s is not implemented here: use crc32, crc32c, crc64nvme, sha1, sha256, sha512 "
+                              "or md5.",
+                              trails);
         if (!kind || !b->framed)
             return pl_err_set(err, PL_S3_INVALID_REQUEST, "x-amz-trailer: %.60s is not supported%s.", trails,
                               kind ? " without an aws-chunked body" : "");
@@ -227,6 +254,7 @@ int pl_s3_body_create(struct pl_s3_request *q, uint64_t max, struct pl_s3_body *
     r = read_payload(b, q, err);
     r = r < 0 ? r : read_length(b, q, max, err);
     r = r < 0 ? r : read_md5(b, q, err);
+    r = r < 0 ? r : check_sum_names(q, err);
     r = r < 0 ? r : read_sum(b, q, err);
     if (r < 0) {
         pl_s3_body_destroy(b);

@@ -140,6 +140,12 @@ static void checksums_are_these(void **state)
         {PL_S3_SHA1, "abc", "a9993e364706816aba3e25717850c26c9cd0d89d", "qZk+NkcGgWq6PiVxeFDCbJzQ2J0="},
         {PL_S3_SHA256, "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
          "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="},
+        {PL_S3_MD5, "abc", "900150983cd24fb0d6963f7d28e17f72", "kAFQmDzST7DWlj99KOF/cg=="},
+        {PL_S3_SHA512, "abc",
+         "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94"
+         "fa54"
+         "ca49f",
+         "3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw=="},
         {PL_S3_CRC32, "", "00000000", "AAAAAA=="},
         {PL_S3_CRC64NVME, "", "0000000000000000", "AAAAAAAAAAA="},
     };
@@ -164,7 +170,8 @@ static void checksums_are_these(void **state)
         assert_int_equal(pl_s3_sum_of_header(info->header), table[i].kind);
         assert_false(pl_s3_sum_parse(table[i].kind, "AAA=", (uint8_t[PL_S3_SUM_MAX_BYTES]){0}));
     }
-    assert_int_equal(pl_s3_sum_named("md5"), PL_S3_SUM_NONE);
+    assert_int_equal(pl_s3_sum_named("md5"), PL_S3_MD5);
+    assert_int_equal(pl_s3_sum_named("xxhash64"), PL_S3_SUM_NONE);
     assert_null(pl_s3_sum_info(PL_S3_SUM_NONE));
 }
 
