@@ -23,37 +23,91 @@ static int add_bucket(struct pl_buf *out, const char *name, int64_t created_us, 
     return r < 0 ? r : pl_s3_xml_close(out, "Bucket", err);
 }
 
-/* Adds the buckets of every repo that the principal may read: master and the other branches. */
-static int add_buckets(struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+/* A page of buckets. */
+struct page {
+    const char *prefix;
+    char after[PL_S3_BUCKET_MAX + 1]; /* name of the last bucket of the page before; then of this page */
+    uint64_t max;
+    bool none, truncated; /* none: no bucket fits the question */
+};
+
+static int read_token(const char *token, char ret[PL_S3_BUCKET_MAX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf name = {0};
+
+    if (pl_base64_decode(token, &name, NULL) < 0 || !name.len || name.len > PL_S3_BUCKET_MAX || memchr(name.data, 0, name.len))
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "The continuation token provided is incorrect");
+    memcpy(ret, name.data, name.len);
+    ret[name.len] = '\0';
+    return 0;
+}
+
+static int read_page(const struct pl_s3_request *q, struct page *p, struct pl_err *err)
+{
+    const char *token = pl_s3_query(q, "continuation-token"), *region = pl_s3_query(q, "bucket-region");
+    int r = pl_s3_query_number(q, "max-buckets", BUCKETS_MAX, BUCKETS_MAX, &p->max, err);
+
+    if (r == 0 && !p->max)
+        r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "max-buckets must be between 1 and %d", BUCKETS_MAX);
+    p->prefix = pl_s3_query_or_empty(q, "prefix");
+    p->none = region && *region && !pl_streq(region, REGION);
+    return r < 0 || !token ? r : read_token(token, p->after, err);
+}
+
+/* Adds the buckets of every repo that the principal may read, master and the other branches, in order of their
+ * names (pl_s3_bucket_name). */
+static int add_buckets(struct pl_s3_request *q, struct page *p, struct pl_buf *out, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char name[PL_S3_BUCKET_MAX + 1];
+    uint64_t n = 0;
     int r;
 
+    if (p->none)
+        return 0;
     rd.conn->readable = pl_access_may_read;
     rd.conn->who = q->who;
-    r = pl_sql_query(rd.conn, err, &rows,
-                     "SELECT r.project, r.name, 'master', r.created_us FROM repo r WHERE readable(r.project, r.name)"
-                     " UNION ALL SELECT r.project, r.name, b.name, b.created_us FROM branch b JOIN repo r ON r.id = b.repo"
-                     " WHERE b.name != 'master' AND readable(r.project, r.name) ORDER BY 1, 2, 3 LIMIT ?",
-                     "i", (int64_t)BUCKETS_MAX);
+    r = pl_sql_query(
+        rd.conn, err, &rows,
+        "SELECT bucket, created FROM (SELECT r.project AS project, r.name AS repo, b.name AS branch, b.created_us AS created,"
+        " CASE WHEN r.project != 'default' THEN b.name || '.' || r.name || '.' || r.project"
+        " WHEN b.name != 'master' THEN b.name || '.' || r.name ELSE r.name END AS bucket FROM repo r JOIN"
+        " (SELECT id AS repo, 'master' AS name, created_us FROM repo UNION ALL"
+        " SELECT repo, name, created_us FROM branch WHERE name != 'master') b ON b.repo = r.id)"
+        " WHERE bucket > ?1 AND substr(bucket, 1, length(?2)) = ?2 AND readable(project, repo) ORDER BY bucket LIMIT ?3",
+        "ssi", p->after, p->prefix, (int64_t)p->max + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
-        pl_s3_bucket_name(pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 2), name);
-        r = add_bucket(out, name, pl_col_int(&rows, 3), err);
+        if (n++ == p->max) {
+            p->truncated = true;
+            return 0;
+        }
+        snprintf(p->after, sizeof p->after, "%s", pl_col_text(&rows, 0));
+        r = add_bucket(out, p->after, pl_col_int(&rows, 1), err);
     }
     return r;
+}
+
+static int add_token(const struct page *p, struct pl_buf *out, struct pl_err *err)
+{
+    _cleanup_free_ char *token = NULL;
+    int r = p->truncated ? pl_base64_encode(p->after, strlen(p->after), &token, err) : 0;
+
+    r = r < 0 || !token ? r : pl_s3_xml_add(out, "ContinuationToken", token, err);
+    return r < 0 || !*p->prefix ? r : pl_s3_xml_add(out, "Prefix", p->prefix, err);
 }
 
 int pl_s3_list_buckets(struct pl_s3_request *q, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
-    int r = pl_s3_xml_begin(&out, "ListAllMyBucketsResult", true, err);
+    struct page page = {0};
+    int r = read_page(q, &page, err);
 
+    r = r < 0 ? r : pl_s3_xml_begin(&out, "ListAllMyBucketsResult", true, err);
     r = r < 0 ? r : pl_s3_add_owner(q, &out, err);
     r = r < 0 ? r : pl_s3_xml_open(&out, "Buckets", err);
-    r = r < 0 ? r : add_buckets(q, &out, err);
+    r = r < 0 ? r : add_buckets(q, &page, &out, err);
     r = r < 0 ? r : pl_s3_xml_close(&out, "Buckets", err);
+    r = r < 0 ? r : add_token(&page, &out, err);
     r = r < 0 ? r : pl_s3_xml_close(&out, "ListAllMyBucketsResult", err);
     if (r == 0)
         pl_s3_reply_xml(q, &out);
