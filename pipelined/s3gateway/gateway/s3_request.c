@@ -370,12 +370,29 @@ static int admit(struct pl_s3_request *q, struct pl_err *err)
     return pl_disk_watch_admit(q->services->disks, b ? b->length : 0, err);
 }
 
+/* Checks the owners that the client expects. Every bucket belongs to the caller, under the id that lists and ACLs
+ * give (pl_s3_add_owner). */
+static int check_owner(const struct pl_s3_request *q, struct pl_err *err)
+{
+    static const char *const headers[] = {"x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(headers); i++) {
+        const char *owner = pl_s3_header(q, headers[i]);
+
+        if (owner && !pl_streq(owner, q->claim.access_key))
+            return pl_err_set(err, PL_S3_ACCESS_DENIED, "%s: \"%.80s\" is not the owner: the owner's id is \"%s\".", headers[i],
+                              owner, q->claim.access_key);
+    }
+    return 0;
+}
+
 static int open(struct pl_s3_request *q, struct pl_err *err)
 {
     int r = pl_s3_read_names(q, err);
 
     r = r < 0 ? r : find_op(q, err);
     r = r < 0 ? r : who_asks(q, err);
+    r = r < 0 ? r : check_owner(q, err);
     if (r == 0 && !q->op->run)
         r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
     if (r == 0 && q->op->before)
