@@ -161,3 +161,27 @@ def test_a_page_goes_on_after_the_commit(shared, s3):
     wait_until(lambda: any(b["commit"] == version for b in shared.get("/repos/default/pages/branches")["branches"]), "the commit")
     rest = s3.list_objects_v2(Bucket="pages", ContinuationToken=first["NextContinuationToken"])
     assert [item["Key"] for item in rest["Contents"]] == ["k3", "k4"]
+
+
+ODD_KEYS = ["a b", "a%20b", "a+b", "a&b", "a<b>", "quote\"'", "tab-less", "\u00fc", "\u65e5\u672c/\u8a9e+ x", "\U0001f600", "x=y?z#"]
+
+
+def test_odd_keys_are_listed_as_they_are(shared, s3):
+    """botocore asks for encoding-type=url and takes it back; without it, and as the other lists have it, they are the same."""
+    gate, upload = Gateway(shared), {}
+    s3.create_bucket(Bucket="odd")
+    for key in ODD_KEYS:
+        s3.put_object(Bucket="odd", Key=key, Body=b"x")
+        upload[key] = s3.create_multipart_upload(Bucket="odd", Key=key)["UploadId"]
+    want = sorted(ODD_KEYS, key=lambda key: key.encode())
+    for call, field in ((s3.list_objects, "Contents"), (s3.list_objects_v2, "Contents"), (s3.list_object_versions, "Versions"), (s3.list_multipart_uploads, "Uploads")):
+        assert [item["Key"] for item in call(Bucket="odd")[field]] == want, field
+    for query in ({"list-type": "2"}, {}, {"versions": ""}, {"uploads": ""}):
+        encoded = gate.ask("GET", "/odd", {**query, "encoding-type": "url", "prefix": "a+"}).body
+        assert b"<EncodingType>url</EncodingType>" in encoded and b"<Prefix>a%2B</Prefix>" in encoded and b"<Key>a%2Bb</Key>" in encoded, query
+        assert b"<Key>a+b</Key>" in gate.ask("GET", "/odd", {**query, "prefix": "a+"}).body, query
+        assert gate.ask("GET", "/odd", {**query, "encoding-type": "base64"}).code == "InvalidArgument", query
+    pages_of = s3.get_paginator("list_object_versions").paginate(Bucket="odd", PaginationConfig={"PageSize": 2})
+    assert [v["Key"] for page in pages_of for v in page["Versions"]] == want
+    pages_of = s3.get_paginator("list_multipart_uploads").paginate(Bucket="odd", PaginationConfig={"PageSize": 2})
+    assert [u["Key"] for page in pages_of for u in page["Uploads"]] == want

@@ -1,7 +1,6 @@
 /* The operations ListParts and ListMultipartUploads. */
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "pipelined/s3gateway/gateway/s3_headers.h"
-#include "pipelined/s3gateway/gateway/s3_multipart.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
 #include "storage/s3/s3_xml.h"
@@ -220,6 +219,8 @@ int pl_s3_list_uploads(struct pl_s3_request *q, struct pl_err *err)
 
     p.prefix_len = strlen(p.prefix);
     p.delimiter_len = strlen(p.delimiter);
+    if (r == 0 && !p.url && *pl_s3_query_or_empty(q, "encoding-type"))
+        r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Invalid Encoding Method specified in Request");
     r = r < 0 ? r : pl_s3_query_number(q, "max-uploads", PL_S3_LIST_MAX, PL_S3_LIST_MAX, &p.max, err);
     r = r < 0 ? r : pl_s3_upload_files_list(q->s3->uploads, t->project, t->repo, t->branch, &list, &n, err);
     if (r < 0)
