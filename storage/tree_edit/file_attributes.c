@@ -102,8 +102,7 @@ bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribu
     return false;
 }
 
-/* Reads a PARTS field; false if it is malformed. */
-static bool read_parts(const struct pl_attribute_field *f, struct pl_file_parts *ret)
+bool pl_file_parts_read(const struct pl_attribute_field *f, struct pl_file_parts *ret)
 {
     struct pl_cursor c = pl_cursor_of(f->bytes, f->len);
     uint64_t runs = pl_cursor_varint(&c), sums;
@@ -130,7 +129,7 @@ bool pl_file_attributes_parts(const struct pl_file_attributes *a, struct pl_file
 {
     struct pl_attribute_field f;
 
-    return pl_file_attributes_find(a, PL_ATTR_PARTS, &f) && read_parts(&f, ret);
+    return pl_file_attributes_find(a, PL_ATTR_PARTS, &f) && pl_file_parts_read(&f, ret);
 }
 
 bool pl_file_parts_get(const struct pl_file_parts *p, uint64_t number, uint64_t *ret_first, uint64_t *ret_size,
@@ -236,7 +235,7 @@ static bool field_ok(const struct pl_attribute_field *f, const struct pl_attribu
     case PL_ATTR_CHECKSUM:
         return f->tag > last->tag && f->len > 1 && text_ok(f->bytes + 1, f->len - 1);
     case PL_ATTR_PARTS:
-        return f->tag > last->tag && read_parts(f, &parts);
+        return f->tag > last->tag && pl_file_parts_read(f, &parts);
     case PL_ATTR_TAGS:
         return f->tag > last->tag && text_ok(f->bytes, f->len);
     case PL_ATTR_META:

@@ -10,7 +10,7 @@
  *   3 TYPE         Content-Type                     8 EXPIRES   Expires
  *   4 CACHE        Cache-Control                    9 CHECKSUM  u8 algorithm, then the header's text:
  *   5 DISPOSITION  Content-Disposition                          base64, or base64-PARTS
- *  10 PARTS        the parts of a multipart upload 11 TAGS      object tags, as in x-amz-tagging: A=1&B=2
+ *  10 PARTS        the parts of a multipart upload 11 TAGS      object tags: A=1&B=2, with % & = + as %XX
  *                                                  16 META      name in lower case, one zero byte, value
  *
  * PARTS: varint number of runs, then for each run of parts of one size: varint number of parts, varint bytes of
@@ -86,6 +86,8 @@ struct pl_file_parts {
 };
 /* Reads the PARTS field. False if there is none. */
 bool pl_file_attributes_parts(const struct pl_file_attributes *a, struct pl_file_parts *ret);
+/* Reads a PARTS field by itself. False if it is malformed. */
+bool pl_file_parts_read(const struct pl_attribute_field *f, struct pl_file_parts *ret);
 /* Gives size and offset of part `number` (1 = the first), and its checksum (NULL = it has none). False if there
  * is no such part. */
 bool pl_file_parts_get(const struct pl_file_parts *p, uint64_t number, uint64_t *ret_first, uint64_t *ret_size,

@@ -10,6 +10,7 @@
  *   s3_chunked         aws-chunked body framing
  *   s3_cors            CORS rules of buckets
  *   s3_error           S3 error codes
+ *   s3_tags            tags of objects
  *   s3_upload_file     files of multipart uploads in progress
  *   s3_version_merge   page of ListObjectVersions, from the changes of commits
  *

@@ -35,6 +35,7 @@
     X(INVALID_RANGE, "InvalidRange", 416, "The requested range is not satisfiable.")                                             \
     X(INVALID_REQUEST, "InvalidRequest", 400, "Invalid Request")                                                                 \
     X(INVALID_STORAGE_CLASS, "InvalidStorageClass", 400, "The storage class you specified is not valid: use STANDARD.")          \
+    X(INVALID_TAG, "InvalidTag", 400, "The tag provided was not a valid tag.")                                                   \
     X(INVALID_URI, "InvalidURI", 400, "Couldn't parse the specified URI.")                                                       \
     X(KEY_TOO_LONG, "KeyTooLongError", 400, "Your key is too long.")                                                             \
     X(MALFORMED_TRAILER, "MalformedTrailerError", 400,                                                                           \

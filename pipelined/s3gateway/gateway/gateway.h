@@ -24,6 +24,7 @@
  *   s3_operations          table of operations
  *   s3_put                 PutObject
  *   s3_request             reads, authenticates and dispatches a request
+ *   s3_tagging             PutObjectTagging, GetObjectTagging, DeleteObjectTagging
  *   s3_target              bucket names to repos and branches
  *   s3_versions            ListObjectVersions */
 

@@ -9,6 +9,7 @@
 #include "storage/s3/s3_xml.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 /* ---- source ---- */
 
@@ -148,18 +149,43 @@ static void copy_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, 
     pl_s3_request_end(q);
 }
 
-static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, bool replace, struct pl_buf *out,
-                           struct pl_err *err)
+/* What the copy gets from the request instead of from the source. */
+struct directives {
+    bool metadata, tags;
+};
+
+/* Gives the tags of the copy, as they are stored. */
+static int copy_tags(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, bool replace, struct pl_buf *out,
+                     struct pl_err *err)
 {
     struct pl_file_attributes a = {s->file.attributes.data, s->file.attributes.len};
+    struct pl_attribute_field f;
+    int r = 0;
+
+    if (replace)
+        return pl_s3_tags_asked(q, out, err);
+    if (pl_file_attributes_find(&a, PL_ATTR_TAGS, &f))
+        r = pl_buf_add(out, f.bytes, f.len, err);
+    return r < 0 || pl_buf_str(out) ? r : pl_err_nomem(err);
+}
+
+static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, const struct directives *replace,
+                           struct pl_buf *out, struct pl_err *err)
+{
+    struct pl_file_attributes a = {s->file.attributes.data, s->file.attributes.len};
+    _cleanup_(pl_buf_finish) struct pl_buf tags = {0};
     struct pl_s3_known known = {.etag = s->etag};
     struct pl_attribute_field parts;
     char sum[PL_S3_SUM_TEXT];
+    int r = copy_tags(q, s, replace->tags, &tags, err);
 
+    if (r < 0)
+        return r;
+    known.tags = pl_buf_str(&tags);
     /* if the source has no attributes, store those of the request, without an ETag */
-    if (!replace && !a.len)
-        return pl_s3_attributes(q, &(struct pl_s3_known){0}, out, err);
-    if (!replace)
+    if (!replace->metadata && !a.len)
+        return pl_s3_attributes(q, &(struct pl_s3_known){.tags = known.tags}, out, err);
+    if (!replace->metadata)
         return pl_s3_attributes_again(&s->file.attributes, &known, out, err);
     known.kind = pl_s3_stored_sum(&s->file, sum);
     known.sum = sum;
@@ -168,22 +194,37 @@ static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_cop
     return pl_s3_attributes(q, &known, out, err);
 }
 
-static int read_directive(const struct pl_s3_request *q, bool *ret_replace, struct pl_err *err)
+static int read_directive(const struct pl_s3_request *q, const char *header, bool *ret_replace, struct pl_err *err)
 {
-    const char *text = pl_s3_header(q, "x-amz-metadata-directive");
+    const char *text = pl_s3_header(q, header);
 
     *ret_replace = text && pl_streq(text, "REPLACE");
     return text && !*ret_replace && !pl_streq(text, "COPY")
-               ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Unknown metadata directive.")
+               ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "%s: \"%.40s\" is not one of COPY, REPLACE.", header, text)
                : 0;
 }
 
-static int check_itself(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, bool replace, struct pl_err *err)
+/* A copy refers to the same bytes, which are not read: it keeps the checksum of its source. */
+static int check_algorithm(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, struct pl_err *err)
+{
+    const char *asked = pl_s3_header(q, "x-amz-checksum-algorithm");
+    char sum[PL_S3_SUM_TEXT];
+    const struct pl_s3_sum_info *has = pl_s3_sum_info(pl_s3_stored_sum(&s->file, sum));
+
+    if (!asked || (has && strcasecmp(asked, has->name) == 0))
+        return 0;
+    return pl_err_set(err, PL_S3_NOT_IMPLEMENTED,
+                      "x-amz-checksum-algorithm: %.40s: a copy keeps the checksum of its source, which is %s here.", asked,
+                      has ? has->name : "none");
+}
+
+static int check_itself(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, const struct directives *replace,
+                        struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
 
-    if (replace || *s->target.commit || s->version || !pl_streq(s->key, q->key) || !pl_streq(s->target.repo, t->repo) ||
-        !pl_streq(s->target.branch, t->branch) || !pl_streq(s->target.project, t->project))
+    if (replace->metadata || replace->tags || *s->target.commit || s->version || !pl_streq(s->key, q->key) ||
+        !pl_streq(s->target.repo, t->repo) || !pl_streq(s->target.branch, t->branch) || !pl_streq(s->target.project, t->project))
         return 0;
     return pl_err_set(err, PL_S3_INVALID_REQUEST,
                       "This copy request is illegal because it is trying to copy an object to itself without changing the "
@@ -244,16 +285,19 @@ int pl_s3_copy_object(struct pl_s3_request *q, struct pl_err *err)
     _cleanup_(pl_s3_copy_source_finish) struct pl_s3_copy_source s = {0};
     _cleanup_(pl_buf_finish) struct pl_buf attributes = {0};
     char path[PL_PATH_MAX_BYTES + 1];
-    bool dir, replace;
+    struct directives replace;
+    bool dir;
     int r = pl_s3_key_path(q, path, &dir, err);
 
-    r = r < 0 ? r : read_directive(q, &replace, err);
+    r = r < 0 ? r : read_directive(q, "x-amz-metadata-directive", &replace.metadata, err);
+    r = r < 0 ? r : read_directive(q, "x-amz-tagging-directive", &replace.tags, err);
     r = r < 0 ? r : pl_s3_source(q, &s, err);
-    r = r < 0 ? r : check_itself(q, &s, replace, err);
+    r = r < 0 ? r : check_itself(q, &s, &replace, err);
+    r = r < 0 ? r : check_algorithm(q, &s, err);
     if (r == 0 && dir != (s.file.entry.kind == PL_KIND_DIR))
         r = pl_err_set(err, PL_S3_INVALID_ARGUMENT,
                        "A folder (its key ends with /) can only be copied to a folder, and a file to a file.");
     r = r < 0 ? r : begin_copy(q, &s, err);
-    r = r < 0 ? r : copy_attributes(q, &s, replace, &attributes, err);
+    r = r < 0 ? r : copy_attributes(q, &s, &replace, &attributes, err);
     return r < 0 ? r : pl_s3_open_commit_put(q, copy_into, &(struct copy){q, &s, path, {attributes.data, attributes.len}}, err);
 }

@@ -1,6 +1,7 @@
 /* Converts between S3 headers and file attributes, formats ETags and times, and evaluates conditions. */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 
+#include "pipelined/s3gateway/formats/s3_tags.h"
 #include "storage/base/clock.h"
 #include "storage/tree/content_id.h"
 
@@ -232,7 +233,9 @@ static int check(const struct pl_buf *out, struct pl_err *err)
     struct pl_file_attributes a = attributes_of(out);
 
     if (out->len > PL_FILE_ATTRIBUTES_MAX_BYTES)
-        return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
+        return pl_err_set(err, PL_S3_METADATA_TOO_LARGE,
+                          "Headers, metadata and tags of an object have at most %u bytes together; these have %zu.",
+                          PL_FILE_ATTRIBUTES_MAX_BYTES, out->len);
     return pl_file_attributes_check(&a, err) < 0
                ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "The object's headers cannot be stored.")
                : 0;
@@ -254,13 +257,20 @@ static int add_parts(const struct pl_attribute_field *parts, struct pl_buf *out,
     return parts ? pl_file_attributes_add(out, PL_ATTR_PARTS, parts->bytes, parts->len, err) : 0;
 }
 
-int pl_s3_attributes(const struct pl_s3_request *q, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
+static int add_tags(const char *tags, struct pl_buf *out, struct pl_err *err)
+{
+    return tags && *tags ? pl_file_attributes_add(out, PL_ATTR_TAGS, tags, strlen(tags), err) : 0;
+}
+
+/* Makes the attributes from the request's headers. */
+static int make_new(const struct pl_s3_request *q, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
 {
     int r = begin(known->etag, out, err);
 
     r = r < 0 ? r : add_texts(q, out, err);
     r = r < 0 ? r : add_sum(known->kind, known->sum, out, err);
     r = r < 0 ? r : add_parts(known->parts, out, err);
+    r = r < 0 ? r : add_tags(known->tags, out, err);
     r = r < 0 ? r : add_meta(q, out, err);
     return r < 0 ? r : check(out, err);
 }
@@ -268,36 +278,95 @@ int pl_s3_attributes(const struct pl_s3_request *q, const struct pl_s3_known *kn
 /* Returns true if a field of the existing attributes is replaced by one of `known`. */
 static bool is_replaced(const struct pl_s3_known *known, uint8_t tag)
 {
-    return tag == PL_ATTR_ETAG || tag == PL_ATTR_MODIFIED || (tag == PL_ATTR_CHECKSUM && known->kind) ||
-           (tag == PL_ATTR_PARTS && known->parts);
+    return tag == PL_ATTR_ETAG || tag == PL_ATTR_MODIFIED || tag == PL_ATTR_PARTS || (tag == PL_ATTR_CHECKSUM && known->kind) ||
+           (tag == PL_ATTR_TAGS && known->tags);
 }
 
-int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
+/* Adds the field of `known` with this tag. */
+static int add_known(const struct pl_s3_known *known, enum pl_attribute tag, struct pl_buf *out, struct pl_err *err)
 {
+    switch (tag) {
+    case PL_ATTR_CHECKSUM:
+        return add_sum(known->kind, known->sum, out, err);
+    case PL_ATTR_PARTS:
+        return add_parts(known->parts, out, err);
+    default:
+        return add_tags(known->tags, out, err);
+    }
+}
+
+/* Makes the attributes from existing ones; known->parts are those that the file is to have. */
+static int make_again(const struct pl_buf *from, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
+{
+    static const enum pl_attribute known_tags[] = {PL_ATTR_CHECKSUM, PL_ATTR_PARTS, PL_ATTR_TAGS};
     struct pl_file_attributes a = attributes_of(from);
     struct pl_attribute_field f;
-    bool summed = false, parted = false;
-    size_t at = 0;
+    size_t at = 0, next = 0;
     int r = begin(known->etag, out, err);
 
     /* fields are stored in the order of their tags */
     while (r == 0) {
         bool more = pl_file_attributes_next(&a, &at, &f);
 
-        if (!summed && (!more || f.tag >= PL_ATTR_CHECKSUM)) {
-            r = add_sum(known->kind, known->sum, out, err);
-            summed = true;
-        }
-        if (r == 0 && !parted && (!more || f.tag >= PL_ATTR_PARTS)) {
-            r = add_parts(known->parts, out, err);
-            parted = true;
-        }
+        for (; next < PL_ARRAY_SIZE(known_tags) && r == 0 && (!more || f.tag >= known_tags[next]); next++)
+            r = add_known(known, known_tags[next], out, err);
         if (r < 0 || !more)
             break;
         if (!is_replaced(known, f.tag))
             r = pl_file_attributes_add(out, (enum pl_attribute)f.tag, f.bytes, f.len, err);
     }
     return r < 0 ? r : check(out, err);
+}
+
+/* Makes the attributes from `from`, or, if it is NULL, from the request. Leaves out the checksums of the parts, then
+ * the parts, if all together are too large: they are what a file can lack. */
+static int make_fitting(const struct pl_s3_request *q, const struct pl_buf *from, const struct pl_s3_known *known,
+                        struct pl_buf *out, struct pl_err *err)
+{
+    struct pl_s3_known less = *known;
+    struct pl_attribute_field parts;
+    struct pl_file_parts runs;
+    int r;
+
+    for (;;) {
+        pl_buf_clear(out);
+        r = from ? make_again(from, &less, out, err) : make_new(q, &less, out, err);
+        if (r != PL_S3_METADATA_TOO_LARGE || !less.parts)
+            return r;
+        parts = *less.parts;
+        if (pl_file_parts_read(&parts, &runs) && runs.sums) {
+            parts.len = (size_t)(runs.end - parts.bytes);
+            less.parts = &parts;
+        } else {
+            less.parts = NULL;
+        }
+    }
+}
+
+int pl_s3_attributes(const struct pl_s3_request *q, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
+{
+    return make_fitting(q, NULL, known, out, err);
+}
+
+int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err)
+{
+    struct pl_file_attributes a = attributes_of(from);
+    struct pl_s3_known all = *known;
+    struct pl_attribute_field parts;
+
+    if (!all.parts && pl_file_attributes_find(&a, PL_ATTR_PARTS, &parts))
+        all.parts = &parts;
+    return make_fitting(NULL, from, &all, out, err);
+}
+
+int pl_s3_tags_asked(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+{
+    const char *text = pl_s3_header(q, "x-amz-tagging");
+    int r = text ? pl_s3_tags_of_header(text, out, err) : 0;
+
+    if (r == 0 && out->len && q->key_len && q->key[q->key_len - 1] == '/')
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "A folder (its key ends with /) cannot have tags.");
+    return r < 0 || pl_buf_str(out) ? r : pl_err_nomem(err);
 }
 
 /* ---- features that are not supported ---- */
@@ -333,8 +402,6 @@ int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
         /* `fine`: values that are accepted because they need no special feature; blanks enclose each value */
         const char *header, *fine;
     } table[] = {
-        {"x-amz-tagging", ""},
-        {"x-amz-tagging-directive", " COPY "},
         {"x-amz-server-side-encryption", ""},
         {"x-amz-server-side-encryption-customer-algorithm", ""},
         {"x-amz-website-redirect-location", ""},
@@ -345,12 +412,13 @@ int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
         {"x-amz-write-offset-bytes", ""},
     };
     const char *storage = pl_s3_header(q, "x-amz-storage-class");
+    _cleanup_(pl_buf_finish) struct pl_buf tags = {0};
     char word[128];
     int r = pl_s3_check_acl(q, err);
 
+    r = r < 0 || !q->key_len ? r : pl_s3_tags_asked(q, &tags, err);
     if (r < 0)
         return r;
-
     for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
         const char *value = pl_s3_header(q, table[i].header);
 
@@ -467,6 +535,11 @@ static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field
         snprintf(text, sizeof text, "%.*s", (int)(f->len - strlen(name) + strlen(META) - 1),
                  (const char *)f->bytes + strlen(name) - strlen(META) + 1);
         reply_meta(q, name, text);
+        return;
+    }
+    if (f->tag == PL_ATTR_TAGS) {
+        snprintf(name, sizeof name, "%zu", pl_s3_tags_count((const char *)f->bytes, f->len));
+        pl_s3_reply_header(q, "x-amz-tagging-count", name);
         return;
     }
     if (f->tag == PL_ATTR_CHECKSUM) {

@@ -23,19 +23,25 @@ struct pl_s3_known {
     enum pl_s3_sum_kind kind;               /* of `sum` */
     const char *sum;                        /* checksum as text; NULL = none */
     const struct pl_attribute_field *parts; /* PL_ATTR_PARTS; NULL = none */
+    const char *tags;                       /* as stored (s3_tags.h); "" = no tags; NULL = not known */
 };
 /* Makes the attributes of a file that the request puts: from its headers, what is known of the bytes, and the
- * current time. PL_S3_METADATA_TOO_LARGE, PL_S3_INVALID_ARGUMENT. */
+ * current time. If all together are too large, the checksums of the parts are left out, then the parts.
+ * PL_S3_METADATA_TOO_LARGE, PL_S3_INVALID_ARGUMENT. */
 PL_MUST_CHECK
 int pl_s3_attributes(const struct pl_s3_request *q, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err);
 /* Like pl_s3_attributes, but starts from the existing attributes `from` instead of the request's headers. A
- * checksum and parts that are given replace the existing ones. */
+ * checksum, parts and tags that are given replace the existing ones. */
 PL_MUST_CHECK
 int pl_s3_attributes_again(const struct pl_buf *from, const struct pl_s3_known *known, struct pl_buf *out, struct pl_err *err);
 /* Checks the headers that set an ACL. PL_S3_INVALID_ARGUMENT, PL_S3_ACL_NOT_SUPPORTED, PL_S3_BUCKET_ACL. */
 PL_MUST_CHECK
 int pl_s3_check_acl(const struct pl_s3_request *q, struct pl_err *err);
-/* Refuses headers that ask for features that the gateway lacks (tags, encryption, locks). Errors of
+/* Appends the tags of the header x-amz-tagging as they are stored; nothing if there are none. The buffer has a NUL
+ * behind them. Errors of pl_s3_tags_of_header; PL_S3_NOT_IMPLEMENTED: the key is that of a folder. */
+PL_MUST_CHECK
+int pl_s3_tags_asked(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err);
+/* Refuses headers that ask for features that the gateway lacks (encryption, locks). Errors of
  * pl_s3_check_acl; PL_S3_NOT_IMPLEMENTED names the header; PL_S3_INVALID_STORAGE_CLASS. */
 PL_MUST_CHECK
 int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err);

@@ -1,5 +1,5 @@
 /* The operations CreateMultipartUpload, UploadPart, UploadPartCopy and AbortMultipartUpload. */
-#include "pipelined/s3gateway/gateway/s3_multipart.h"
+#include "pipelined/s3gateway/gateway/s3_objects.h"
 
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "pipelined/s3gateway/gateway/s3_copy.h"
@@ -40,7 +40,9 @@ static int read_sum(const struct pl_s3_request *q, struct pl_s3_upload_head *hea
                     : 0;
     head->sum = pl_s3_sum_named(algorithm);
     if (!head->sum)
-        return pl_err_set(err, PL_S3_INVALID_REQUEST, "Checksum algorithm provided is unsupported.");
+        return pl_err_set(err, PL_S3_INVALID_REQUEST,
+                          "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, "
+                          "CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512]");
     whole = type ? strcasecmp(type, "FULL_OBJECT") == 0 : head->sum == PL_S3_CRC64NVME;
     parts = type ? strcasecmp(type, "COMPOSITE") == 0 : !whole;
     if ((!whole && !parts) || (whole && !pl_s3_sum_info(head->sum)->joins) || (parts && head->sum == PL_S3_CRC64NVME))
@@ -81,11 +83,13 @@ int pl_s3_create_upload(struct pl_s3_request *q, struct pl_err *err)
                                      .author = q->who->name,
                                      .repo_id = t->row.id,
                                      .created_us = pl_clock_wall_us()};
+    _cleanup_(pl_buf_finish) struct pl_buf tags = {0};
     int r = read_sum(q, &head, err);
 
     if (r == 0 && q->key[q->key_len - 1] == '/')
         r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "A key that ends with / is a folder, which has no bytes of its own.");
-    r = r < 0 ? r : pl_s3_attributes(q, &(struct pl_s3_known){0}, &head.attributes, err);
+    r = r < 0 ? r : pl_s3_tags_asked(q, &tags, err);
+    r = r < 0 ? r : pl_s3_attributes(q, &(struct pl_s3_known){.tags = pl_buf_str(&tags)}, &head.attributes, err);
     r = r < 0 ? r : pl_s3_upload_create(q->s3->uploads, &head, &u, err);
     pl_buf_finish(&head.attributes);
     return r < 0 ? r : answer_created(q, u, err);

@@ -2,7 +2,7 @@
  * ends the upload. */
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "pipelined/s3gateway/gateway/s3_copy.h"
-#include "pipelined/s3gateway/gateway/s3_multipart.h"
+#include "pipelined/s3gateway/gateway/s3_objects.h"
 #include "storage/dataset/file/file_concat.h"
 #include "storage/pack/pack_builder.h"
 #include "storage/s3/s3_xml.h"
@@ -295,26 +295,17 @@ static int make_attributes(const struct complete *c, struct pl_buf *out, struct 
 {
     const struct pl_s3_upload_head *head = pl_s3_upload_head(c->upload);
     const struct pl_s3_sum_info *info = pl_s3_sum_info(head->sum);
-    enum { WITH_SUMS, WITHOUT_SUMS, WITHOUT_PARTS, STEPS };
-    int r = PL_S3_METADATA_TOO_LARGE;
+    struct pl_s3_known known = {.etag = c->result.etag, .kind = head->sum, .sum = c->result.sum_text};
+    _cleanup_(pl_buf_finish) struct pl_buf parts = {0};
+    struct pl_attribute_field field;
+    int r = pl_file_attributes_begin(&parts, err);
 
-    for (int step = info ? WITH_SUMS : WITHOUT_SUMS; r == PL_S3_METADATA_TOO_LARGE && step < STEPS; step++) {
-        _cleanup_(pl_buf_finish) struct pl_buf parts = {0};
-        struct pl_s3_known known = {.etag = c->result.etag, .kind = head->sum, .sum = c->result.sum_text};
-        struct pl_attribute_field field;
-
-        r = pl_file_attributes_begin(&parts, err);
-        if (r == 0 && step < WITHOUT_PARTS)
-            r = pl_file_attributes_add_parts(&parts, c->sizes, c->n, step == WITH_SUMS ? c->sums : NULL, info ? info->bytes : 0,
-                                             err);
-        if (r < 0)
-            return r;
-        if (pl_file_attributes_find(&(struct pl_file_attributes){parts.data, parts.len}, PL_ATTR_PARTS, &field))
-            known.parts = &field;
-        pl_buf_clear(out);
-        r = pl_s3_attributes_again(&head->attributes, &known, out, err);
-    }
-    return r;
+    r = r < 0 ? r : pl_file_attributes_add_parts(&parts, c->sizes, c->n, info ? c->sums : NULL, info ? info->bytes : 0, err);
+    if (r < 0)
+        return r;
+    if (pl_file_attributes_find(&(struct pl_file_attributes){parts.data, parts.len}, PL_ATTR_PARTS, &field))
+        known.parts = &field;
+    return pl_s3_attributes_again(&head->attributes, &known, out, err);
 }
 
 /* Repeats the reply of an upload that was completed already: the client may have lost the first reply. */

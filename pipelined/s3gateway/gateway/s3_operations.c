@@ -1,6 +1,5 @@
 /* All operations of S3, by method, level, and the query argument or header that distinguishes them.
  * Operations without a function get the reply NotImplemented, with their name. */
-#include "pipelined/s3gateway/gateway/s3_multipart.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
 #define XML_BODY  ((uint64_t)2 << 20)
@@ -17,7 +16,8 @@ const struct pl_s3_op pl_s3_ops[] = {
     {"SelectObjectContent", "POST", PL_S3_OBJECT, "select"},
     {"RenameObject", "PUT", PL_S3_OBJECT, "renameObject"},
     {"PutObjectAcl", "PUT", PL_S3_OBJECT, "acl", .body_max = CONF_BODY, .run = pl_s3_put_acl},
-    {"PutObjectTagging", "PUT", PL_S3_OBJECT, "tagging"},
+    {"PutObjectTagging", "PUT", PL_S3_OBJECT, "tagging", .body_max = CONF_BODY, .before = pl_s3_put_before,
+     .run = pl_s3_put_tagging},
     {"PutObjectRetention", "PUT", PL_S3_OBJECT, "retention"},
     {"PutObjectLegalHold", "PUT", PL_S3_OBJECT, "legal-hold"},
     {"UploadPartCopy", "PUT", PL_S3_OBJECT, "uploadId", "x-amz-copy-source", .brings = true, .before = pl_s3_put_before,
@@ -31,14 +31,14 @@ const struct pl_s3_op pl_s3_ops[] = {
     {"ListParts", "GET", PL_S3_OBJECT, "uploadId", .costly = true, .run = pl_s3_list_parts},
     {"GetObjectAcl", "GET", PL_S3_OBJECT, "acl", .run = pl_s3_get_acl},
     {"GetObjectAttributes", "GET", PL_S3_OBJECT, "attributes", .run = pl_s3_object_attributes},
-    {"GetObjectTagging", "GET", PL_S3_OBJECT, "tagging"},
+    {"GetObjectTagging", "GET", PL_S3_OBJECT, "tagging", .run = pl_s3_get_tagging},
     {"GetObjectRetention", "GET", PL_S3_OBJECT, "retention"},
     {"GetObjectLegalHold", "GET", PL_S3_OBJECT, "legal-hold"},
     {"GetObjectTorrent", "GET", PL_S3_OBJECT, "torrent"},
     {"GetObject", "GET", PL_S3_OBJECT, .run = pl_s3_get_object},
     {"HeadObject", "HEAD", PL_S3_OBJECT, .run = pl_s3_get_object},
     {"AbortMultipartUpload", "DELETE", PL_S3_OBJECT, "uploadId", .run = pl_s3_abort_upload},
-    {"DeleteObjectTagging", "DELETE", PL_S3_OBJECT, "tagging"},
+    {"DeleteObjectTagging", "DELETE", PL_S3_OBJECT, "tagging", .run = pl_s3_delete_tagging},
     {"DeleteObject", "DELETE", PL_S3_OBJECT, .run = pl_s3_delete_object},
 
     {"DeleteObjects", "POST", PL_S3_BUCKET, "delete", .body_max = XML_BODY, .before = pl_s3_delete_before, .costly = true,

@@ -114,7 +114,7 @@ static int put_file(void *self, struct pl_open_commit *c, struct pl_err *err)
 
 int pl_s3_put_object(struct pl_s3_request *q, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf attributes = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf attributes = {0}, tags = {0};
     struct pl_s3_body *b = q->body;
     char path[PL_PATH_MAX_BYTES + 1], etag[PL_S3_ETAG_MAX + 1], sum[PL_S3_SUM_TEXT] = "";
     struct pl_entry directory = pl_entry_dir();
@@ -130,6 +130,10 @@ int pl_s3_put_object(struct pl_s3_request *q, struct pl_err *err)
     pl_hex_encode(b->md5, sizeof b->md5, etag);
     if (b->sum.kind)
         pl_s3_sum_text(b->sum.kind, b->sum_bytes, sum);
-    r = pl_s3_attributes(q, &(struct pl_s3_known){.etag = etag, .kind = b->sum.kind, .sum = sum}, &attributes, err);
+    r = pl_s3_tags_asked(q, &tags, err);
+    r = r < 0
+            ? r
+            : pl_s3_attributes(q, &(struct pl_s3_known){.etag = etag, .kind = b->sum.kind, .sum = sum, .tags = pl_buf_str(&tags)},
+                               &attributes, err);
     return r < 0 ? r : pl_s3_open_commit_put(q, put_file, &(struct file){q, path, {attributes.data, attributes.len}}, err);
 }
