@@ -863,7 +863,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the kept attempts at datums: of each job the first 1,000 failed ones, the first 1,000 successful ones and the first 1,000 that were lost with their workers. */
+        /** Lists the kept attempts at datums: of each job the first 1,000 failed ones, the first 1,000 successful ones and the first 1,000 that were lost with their workers. They are followed by the datums in state `reused`, once the job has its output commit: `run` is the run that computed their result. `params` are the values of a datum of a `params` input. A page may have fewer datums than `limit`; the last one has no `next`. */
         get: {
             parameters: {
                 query?: {
@@ -1861,7 +1861,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, with its parameters and the last, least and largest value of each figure. `differ` names the parameters that are not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object are counted in `broken`. `cut`: only the newest lines of the job were read. A page ends before 20,000 figures; `next` goes on. */
+        /** Lists the results of the stage's jobs that wrote metrics.jsonl, newest job first: a result is one datum of one job, with its parameters (`combination`: those of a `params` input alone) and the last, least and largest value of each figure. `differ` names the parameters that are not the same in all results of the page, `best` its result with the best value of `metric` by `goal`: min or max, by default what the metric's name suggests: `lower` names those of which less is better. Lines that are no JSON object are counted in `broken`. `cut`: only the newest lines of the job were read. A page ends before 20,000 figures; `next` goes on. */
         get: {
             parameters: {
                 query?: {
@@ -2247,7 +2247,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists pipelines with their stages. */
+        /** Lists pipelines with their stages, and which of these are out of date: `stale` is their number. */
         get: {
             parameters: {
                 query?: {
@@ -2469,7 +2469,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their inputs; `force` processes every datum again. */
+        /** Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their inputs; `force` processes every datum again. `dry_run` makes no run: `run` is empty, and `prices` says for each stage that would be in it how many datums would run `again`, as for an update. */
         post: {
             parameters: {
                 query?: never;
@@ -5296,7 +5296,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Opens a session for writing or reading packs; its lease is renewed while it is used. */
+        /** Opens a session for writing or reading packs; its lease is renewed while it is used. `bytes`: how much a session for writing will bring at most; one that does not fit on the disk of the store is refused. 0 = unknown. */
         post: {
             parameters: {
                 query?: never;
@@ -7413,6 +7413,7 @@ export interface components {
             ms?: Record<string, never> | null;
             node?: string | null;
             oom: boolean;
+            params?: Record<string, never> | null;
             paths?: string | null;
             pod?: string | null;
             reason: string;
@@ -7668,6 +7669,14 @@ export interface components {
         FoundList: {
             found: components["schemas"]["Found"][];
             more: boolean;
+        };
+        Freshness: {
+            command: string;
+            datums?: number | null;
+            run?: string | null;
+            state: string;
+            text: string;
+            why: string[];
         };
         FsckFinding: {
             commit?: string | null;
@@ -8138,6 +8147,7 @@ export interface components {
         MetricResult: {
             as: string;
             broken: number;
+            combination: Record<string, never>;
             created_us: number;
             cut: boolean;
             datum: string;
@@ -8229,6 +8239,7 @@ export interface components {
             user: string;
         };
         NewSession: {
+            bytes?: number | null;
             kind?: string | null;
             project?: string | null;
         };
@@ -8341,6 +8352,7 @@ export interface components {
             source: string;
             spec?: string | null;
             stages: components["schemas"]["Stage"][];
+            stale?: number | null;
             state: string;
             stopped_by?: string | null;
             updated_us: number;
@@ -8362,10 +8374,12 @@ export interface components {
             pipelines: components["schemas"]["Pipeline"][];
         };
         PipelineRun: {
+            dry_run?: boolean | null;
             force?: boolean | null;
             stage?: string | null;
         };
         PipelineRunReply: {
+            prices?: components["schemas"]["RunPrice"][] | null;
             run: string;
             stages: string[];
         };
@@ -8553,6 +8567,7 @@ export interface components {
             description: string;
             durable: string;
             files: number;
+            freshness?: components["schemas"]["Freshness"] | null;
             git?: components["schemas"]["RepoGit"] | null;
             keep: components["schemas"]["Keep"];
             kind: string;
@@ -8704,6 +8719,10 @@ export interface components {
         RunPipeline: {
             pipeline: string;
             project: string;
+        };
+        RunPrice: {
+            again?: components["schemas"]["RunAgain"] | null;
+            stage: string;
         };
         RunPush: {
             added?: number | null;
@@ -8886,6 +8905,7 @@ export interface components {
         Stage: {
             branch: string;
             code?: string | null;
+            freshness?: components["schemas"]["Freshness"] | null;
             git?: Record<string, never> | null;
             gpu: boolean;
             inputs: string[];
@@ -9126,6 +9146,7 @@ export type Files = components['schemas']['Files'];
 export type FinishOpen = components['schemas']['FinishOpen'];
 export type Found = components['schemas']['Found'];
 export type FoundList = components['schemas']['FoundList'];
+export type Freshness = components['schemas']['Freshness'];
 export type FsckFinding = components['schemas']['FsckFinding'];
 export type FsckReport = components['schemas']['FsckReport'];
 export type FsckState = components['schemas']['FsckState'];
@@ -9255,6 +9276,7 @@ export type RunChanges = components['schemas']['RunChanges'];
 export type RunEta = components['schemas']['RunEta'];
 export type RunList = components['schemas']['RunList'];
 export type RunPipeline = components['schemas']['RunPipeline'];
+export type RunPrice = components['schemas']['RunPrice'];
 export type RunPush = components['schemas']['RunPush'];
 export type RunStage = components['schemas']['RunStage'];
 export type RunTimeline = components['schemas']['RunTimeline'];
