@@ -26,7 +26,7 @@ const char *pl_stale_name(enum pl_stale one)
     for (unsigned i = 0; i < PL_STALE_KINDS; i++)
         if (one == (enum pl_stale)(1u << i))
             return names[i];
-    assert(!"one reason");
+    assert(false); /* not one reason */
     return "";
 }
 
