@@ -1,9 +1,12 @@
 /* The merge holds one stream's lines that were read and not used yet in a queue, in order of key. A tree has an empty
  * folder under "name", but S3 sorts its key "name/" behind "name-…" and "name.…". A line is therefore final only if
  * its key is before the place up to which its stream was read. A page that begins between "name" and "name/" looks
- * such folders up, one by one. */
+ * such folders up, one by one. A stream without a final line has its place in the heap by how far it was read, and
+ * is read on only when no other stream has anything before that: a stream of many changes that make no line, such as
+ * the attributes of deleted files, costs a page only what is within the page. */
 #include "pipelined/s3gateway/formats/s3_version_merge.h"
 
+#include "pipelined/s3gateway/formats/s3_error.h"
 #include "storage/base/path.h"
 #include "storage/tree/tree.h"
 
@@ -29,7 +32,7 @@ struct merge {
     struct pl_s3_version_page *page;
     struct stream *streams;
     size_t n_streams;
-    size_t *heap; /* streams that have a final line, the least line first */
+    size_t *heap; /* streams that have not ended, by the place of what comes next, the least first */
     size_t n_heap;
 };
 
@@ -106,9 +109,16 @@ static void drop_line(struct stream *s)
 struct reading {
     struct merge *m;
     struct stream *s;
-    size_t left;        /* changes to read still */
-    const char *folder; /* look-up of this folder alone; NULL = a batch */
-    size_t folder_len;
+    size_t left; /* changes to read still */
+};
+
+/* A look-up of one folder, whose path is a beginning of the page's first key. */
+struct look_up {
+    struct stream *s;
+    const char *first;
+    size_t first_len;
+    size_t folder_len; /* the folder is the beginning of this length */
+    size_t next_len;   /* no beginning is a path of the stream that is longer than the folder and shorter than this */
 };
 
 static bool has_prefix(const struct merge *m, const char *key, size_t len)
@@ -116,14 +126,21 @@ static bool has_prefix(const struct merge *m, const char *key, size_t len)
     return pl_key_cmp_prefix(key, len, m->question->prefix, strlen(m->question->prefix)) == 0;
 }
 
+/* Takes the first path at or behind the folder: it tells which beginnings of the first key are no paths. */
 static int take_folder(void *arg, const struct pl_s3_change *c, struct pl_err *err)
 {
-    struct reading *rd = arg;
+    struct look_up *l = arg;
+    size_t same = 0;
 
-    rd->m->page->steps++;
-    if (!c->is_line || !c->folder || pl_key_cmp(c->path, c->path_len, rd->folder, rd->folder_len) != 0)
-        return 0;
-    return queue_line(rd->s, c, err);
+    while (same < PL_MIN(l->first_len, c->path_len) && l->first[same] == c->path[same])
+        same++;
+    if (same == c->path_len)
+        l->next_len = same;
+    else if (same < l->first_len && (uint8_t)c->path[same] < (uint8_t)l->first[same])
+        l->next_len = same + 1;
+    else
+        l->next_len = SIZE_MAX; /* the path is behind all of them */
+    return c->is_line && c->folder && c->path_len == l->folder_len && same == l->folder_len ? queue_line(l->s, c, err) : 0;
 }
 
 static int take_change(void *arg, const struct pl_s3_change *c, struct pl_err *err)
@@ -143,43 +160,47 @@ static int take_change(void *arg, const struct pl_s3_change *c, struct pl_err *e
     return r < 0 ? r : --rd->left > 0;
 }
 
-/* Reads on until the stream has a final line, or ends. */
-static int fill(struct merge *m, size_t stream, struct pl_err *err)
+/* Reads the next batch of a stream that has no final line. Returns 1. */
+static int read_on(struct merge *m, size_t stream, struct pl_err *err)
 {
+    _cleanup_(pl_buf_finish) struct pl_buf from = {0};
     struct stream *s = &m->streams[stream];
+    struct reading rd = {.m = m, .s = s};
+    int r = pl_buf_add(&from, s->from.data, s->from.len, err);
 
-    while (!s->end && !head_of(s)) {
-        _cleanup_(pl_buf_finish) struct pl_buf from = {0};
-        struct reading rd = {.m = m, .s = s};
-        int r = pl_buf_add(&from, s->from.data, s->from.len, err);
-
-        s->batch = s->batch ? PL_MIN(2 * s->batch, (size_t)PL_S3_MERGE_BATCH_MAX) : 1;
-        rd.left = s->batch;
-        r = r < 0 ? r : m->source->read(m->source->self, stream, (const char *)from.data, from.len, take_change, &rd, err);
-        if (r < 0)
-            return r;
-        s->end |= r > 0;
-    }
-    return 0;
+    s->batch = s->batch ? PL_MIN(2 * s->batch, (size_t)PL_S3_MERGE_BATCH_MAX) : 1;
+    rd.left = s->batch;
+    r = r < 0 ? r : m->source->read(m->source->self, stream, (const char *)from.data, from.len, take_change, &rd, err);
+    if (r < 0)
+        return r;
+    s->end |= r > 0;
+    return 1;
 }
 
-/* Looks up the empty folders whose paths are before the page's first key, but whose keys are not. */
+/* Looks up the empty folders whose paths are before the page's first key, but whose keys are not. Each look-up tells
+ * the stream's next path, so that those before it need none. */
 static int find_folders(struct merge *m, size_t stream, const char *first, size_t len, struct pl_err *err)
 {
-    struct stream *s = &m->streams[stream];
+    struct look_up l = {.s = &m->streams[stream], .first = first, .first_len = len};
 
-    for (size_t i = 1; i < len; i++) {
-        struct reading rd = {.m = m, .s = s, .folder = first, .folder_len = i};
+    for (size_t i = 1; i < len && i <= PL_PATH_MAX_BYTES; i++) {
         char key[PL_PATH_MAX_BYTES + 1];
         int r;
 
-        if (i >= sizeof key || !((uint8_t)first[i] < '/' || (first[i] == '/' && i + 1 == len)))
+        if (i < l.next_len || !((uint8_t)first[i] < '/' || (first[i] == '/' && i + 1 == len)))
             continue;
         memcpy(key, first, i);
         key[i] = '/';
         if (!has_prefix(m, key, i + 1))
             continue;
-        r = m->source->read(m->source->self, stream, first, i, take_folder, &rd, err);
+        if (m->page->steps++ > PL_S3_MERGE_STEPS_MAX)
+            return pl_err_set(
+                err, PL_S3_SLOW_DOWN,
+                "The history of the bucket has too many changes before key-marker \"%.100s\" to list what follows it.",
+                m->question->key_marker);
+        l.folder_len = i;
+        l.next_len = SIZE_MAX; /* unless a change follows */
+        r = m->source->read(m->source->self, stream, first, i, take_folder, &l, err);
         if (r < 0)
             return r;
     }
@@ -229,12 +250,18 @@ static int skip(struct merge *m, size_t stream, const char *prefix, size_t len, 
 
 /* ---- heap ---- */
 
+/* Compares what comes next of two streams. One that must be read on comes before a line with the same key, because
+ * it may have a newer one. */
 static int compare(const struct merge *m, size_t a, size_t b)
 {
-    const struct queued *x = head_of(&m->streams[a]), *y = head_of(&m->streams[b]);
-    int order = pl_key_cmp(x->key, x->len, y->key, y->len);
+    const struct stream *s = &m->streams[a], *t = &m->streams[b];
+    const struct queued *x = head_of(s), *y = head_of(t);
+    int order = pl_key_cmp(x ? (const void *)x->key : s->from.data, x ? x->len : s->from.len,
+                           y ? (const void *)y->key : t->from.data, y ? y->len : t->from.len);
 
-    return order ? order : (a > b) - (a < b); /* the newer state has the lower number */
+    if (order || !x != !y)
+        return order ? order : (x != NULL) - (y != NULL);
+    return (a > b) - (a < b); /* the newer state has the lower number */
 }
 
 static void swap(struct merge *m, size_t i, size_t k)
@@ -268,18 +295,15 @@ static void sink(struct merge *m)
     }
 }
 
-/* Restores the heap after the first stream's head was dropped. */
-static int replace_first(struct merge *m, struct pl_err *err)
+/* Restores the heap after the first stream went on. */
+static void replace_first(struct merge *m)
 {
-    int r = fill(m, m->heap[0], err);
+    const struct stream *s = &m->streams[m->heap[0]];
 
-    if (r < 0)
-        return r;
-    if (!head_of(&m->streams[m->heap[0]]))
+    if (s->end && !head_of(s))
         m->heap[0] = m->heap[--m->n_heap];
     if (m->n_heap)
         sink(m);
-    return 0;
 }
 
 /* ---- the page ---- */
@@ -331,8 +355,8 @@ static bool is_shared_listed(const struct merge *m, const char *key, size_t shar
            (last && last->shared && pl_key_cmp(last->key, last->len, key, shared) == 0);
 }
 
-/* Takes the least line. Returns 0 if the page is full. */
-static int step(struct merge *m, struct pl_err *err)
+/* Takes the first line of the first stream. Returns 0 if the page has no place for it. */
+static int take_line(struct merge *m, struct pl_err *err)
 {
     struct pl_s3_version_page *p = m->page;
     size_t stream = m->heap[0], state = stream / 2, shared;
@@ -344,10 +368,8 @@ static int step(struct merge *m, struct pl_err *err)
     assert(q);
     shared = common(m, q->key, q->len);
     listed = shared ? is_shared_listed(m, q->key, shared) : is_listed(m, q, state);
-    if (!listed && (p->n == m->question->max || (p->n && p->steps > PL_S3_MERGE_STEPS_MAX))) {
-        p->truncated = true;
+    if (!listed && p->n == m->question->max)
         return 0;
-    }
     if (!listed)
         r = add_line(m, q, shared ? shared : q->len, shared ? 0 : state, shared, err);
     if (r == 0 && shared) {
@@ -359,8 +381,25 @@ static int step(struct merge *m, struct pl_err *err)
     } else if (r == 0) {
         drop_line(s);
     }
-    r = r < 0 ? r : replace_first(m, err);
     return r < 0 ? r : 1;
+}
+
+/* Takes what comes next: a line, or a batch of the stream that may have the next line. Returns 0 if the page ends. */
+static int step(struct merge *m, struct pl_err *err)
+{
+    struct pl_s3_version_page *p = m->page;
+    int r;
+
+    if (p->n && p->steps > PL_S3_MERGE_STEPS_MAX)
+        r = 0;
+    else if (head_of(&m->streams[m->heap[0]]))
+        r = take_line(m, err);
+    else
+        r = read_on(m, m->heap[0], err);
+    if (r > 0)
+        replace_first(m);
+    p->truncated = r == 0;
+    return r;
 }
 
 /* Places all streams at the first key that the page can have. */
@@ -385,9 +424,9 @@ static int begin(struct merge *m, struct pl_err *err)
     }
     for (size_t i = 0; i < m->n_streams && r == 0; i++) {
         r = set_from(&m->streams[i], first, len, false, err);
-        r = r < 0 ? r : find_folders(m, i, first, len, err);
-        r = r < 0 ? r : fill(m, i, err);
-        if (r == 0 && head_of(&m->streams[i]))
+        if (i % 2 == 0) /* attributes have no folders */
+            r = r < 0 ? r : find_folders(m, i, first, len, err);
+        if (r == 0)
             push(m, i);
     }
     return r;

@@ -14,7 +14,7 @@
 #include "storage/base/buf.h"
 
 #define PL_S3_MERGE_BATCH_MAX 256u
-/* changes read for one page; the page then ends early, if it has a line */
+/* changes and folders looked up for one page; the page then ends early, if it has a line */
 #define PL_S3_MERGE_STEPS_MAX 1000000u
 
 /* One change of a stream. */
@@ -57,10 +57,11 @@ struct pl_s3_version_page {
     size_t n, cap;
     bool truncated;
     size_t marker_newest; /* newest state that changed the key `key_marker`; SIZE_MAX = none */
-    uint64_t steps;       /* changes that were read */
+    uint64_t steps;       /* changes that were read, and look-ups of folders */
 };
 
-/* Makes one page. `ret` must be `{0}`; finish it also after an error. PL_ENOMEM, errors of `read`. */
+/* Makes one page. `ret` must be `{0}`; finish it also after an error. PL_S3_SLOW_DOWN: more look-ups of
+ * folders than PL_S3_MERGE_STEPS_MAX before the first key; PL_ENOMEM, errors of `read`. */
 PL_MUST_CHECK
 int pl_s3_version_merge(const struct pl_s3_change_source *source, const struct pl_s3_version_question *question,
                         struct pl_s3_version_page *ret, struct pl_err *err);

@@ -2,6 +2,7 @@
 /* Pages of versions against brute force, whatever prefix, delimiter and page, and how many changes a page reads. */
 #include "pipelined/s3gateway/formats/s3_version_merge.h"
 
+#include "pipelined/s3gateway/formats/s3_error.h"
 #include "storage/tree/tree.h"
 
 #include <setjmp.h>
@@ -23,6 +24,7 @@ struct world {
     size_t states;
     struct item *items[2 * STATES_MAX]; /* of each stream, in order of path */
     size_t n[2 * STATES_MAX];
+    size_t reads; /* of all streams */
 };
 
 static int by_path(const void *a, const void *b)
@@ -34,9 +36,10 @@ static int world_read(void *self, size_t stream, const char *from, size_t from_l
                       int (*take)(void *arg, const struct pl_s3_change *change, struct pl_err *err), void *arg,
                       struct pl_err *err)
 {
-    const struct world *w = self;
+    struct world *w = self;
     size_t lo = 0, hi = w->n[stream];
 
+    w->reads++;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         const char *path = w->items[stream][mid].path;
@@ -263,12 +266,146 @@ static void a_common_prefix_is_not_read_through(void **state)
     world_finish(&w);
 }
 
+/* The attributes of deleted files are changes that make no line. */
+static void changes_without_a_line_are_read_as_far_as_the_page_goes(void **state)
+{
+    static struct expected want[STATES_MAX * CHANGES_MAX];
+    struct world w = {.states = 4};
+    char path[48];
+    size_t n;
+
+    (void)state;
+    for (size_t s = 0; s < 2 * w.states; s++)
+        for (size_t i = 0; i < 1000; i++) {
+            snprintf(path, sizeof path, "f%04zu", i);
+            add(&w, s, path, false, s % 2 == 0);
+            w.items[s][i].is_line = s % 2 == 0;
+        }
+    n = all_lines(&w, "", "", want);
+    assert_int_equal(n, 4000);
+    assert_true(check_pages(&w, "", "", 8, want, n) < 150);
+    world_finish(&w);
+}
+
+/* More changes without a line between two files than a page reads: "a", 1,200,000 changes, "z". */
+static int desert_read(void *self, size_t stream, const char *from, size_t from_len,
+                       int (*take)(void *arg, const struct pl_s3_change *change, struct pl_err *err), void *arg,
+                       struct pl_err *err)
+{
+    size_t first = 0;
+
+    (void)self;
+    if (stream)
+        return 1;
+    if (from_len && *from > 'm')
+        first = 1200001;
+    else if (from_len && *from == 'm')
+        first = 1 + strtoul(from + 1, NULL, 10) + (from_len > 8);
+    else if (from_len > 1 || (from_len && *from > 'a'))
+        first = 1;
+    for (size_t i = first; i < 1200002; i++) {
+        bool line = i == 0 || i == 1200001;
+        char path[16];
+        struct pl_s3_change c = {.path = path, .is_line = line, .folder = !line};
+        int r;
+
+        if (line)
+            snprintf(path, sizeof path, "%s", i ? "z" : "a");
+        else
+            snprintf(path, sizeof path, "m%07zu", i - 1);
+        c.path_len = strlen(path);
+        r = take(arg, &c, err);
+        if (r <= 0)
+            return r;
+    }
+    return 1;
+}
+
+static void a_page_with_a_line_ends_within_many_changes_without_one(void **state)
+{
+    struct pl_s3_change_source source = {NULL, 1, desert_read};
+    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .key_marker = "", .max = 10};
+    struct pl_s3_version_page page = {0};
+
+    (void)state;
+    assert_int_equal(pl_s3_version_merge(&source, &a, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_string_equal(page.lines[0].key, "a");
+    assert_true(page.truncated);
+    assert_true(page.steps <= PL_S3_MERGE_STEPS_MAX + PL_S3_MERGE_BATCH_MAX);
+    pl_s3_version_page_finish(&page);
+    /* the next page goes on to the next line, however far it is */
+    a.key_marker = "a";
+    assert_int_equal(pl_s3_version_merge(&source, &a, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_string_equal(page.lines[0].key, "z");
+    pl_s3_version_page_finish(&page);
+}
+
+/* "-", "--", "---" … may each be an empty folder whose key is behind the marker. */
+static void folders_before_a_page_are_not_looked_up_byte_by_byte(void **state)
+{
+    struct world w = {.states = STATES_MAX};
+    struct pl_s3_change_source source = {&w, w.states, world_read};
+    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .max = 10};
+    struct pl_s3_version_page page = {0};
+    char marker[1025];
+
+    (void)state;
+    memset(marker, '-', sizeof marker - 1);
+    marker[sizeof marker - 1] = '\0';
+    a.key_marker = marker;
+    for (size_t s = 0; s < w.states; s++) {
+        add(&w, 2 * s, "---", true, false);
+        add(&w, 2 * s, "a", false, false);
+    }
+    assert_int_equal(pl_s3_version_merge(&source, &a, &page, NULL), 0);
+    assert_int_equal(page.n, 10);
+    assert_string_equal(page.lines[0].key, "---/");
+    assert_true(w.reads <= 5 * w.states);
+    pl_s3_version_page_finish(&page);
+    world_finish(&w);
+}
+
+/* Each state has all paths that the marker begins with: they must be looked up, but not without end. */
+static int dashes_read(void *self, size_t stream, const char *from, size_t from_len,
+                       int (*take)(void *arg, const struct pl_s3_change *change, struct pl_err *err), void *arg,
+                       struct pl_err *err)
+{
+    size_t *reads = self;
+    struct pl_s3_change c = {.path = from, .path_len = from_len};
+
+    (*reads)++;
+    return stream % 2 ? 1 : take(arg, &c, err);
+}
+
+static void look_ups_of_folders_are_bounded(void **state)
+{
+    size_t reads = 0;
+    struct pl_s3_change_source source = {&reads, 10000, dashes_read};
+    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .max = 10};
+    struct pl_s3_version_page page = {0};
+    char marker[1025];
+
+    (void)state;
+    memset(marker, '-', sizeof marker - 1);
+    marker[sizeof marker - 1] = '\0';
+    a.key_marker = marker;
+    assert_int_equal(pl_s3_version_merge(&source, &a, &page, NULL), PL_S3_SLOW_DOWN);
+    assert_true(reads <= PL_S3_MERGE_STEPS_MAX + 1);
+    pl_s3_version_page_finish(&page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_those_of_the_definition),
         cmocka_unit_test(a_page_reads_what_it_holds),
         cmocka_unit_test(a_common_prefix_is_not_read_through),
+        cmocka_unit_test(changes_without_a_line_are_read_as_far_as_the_page_goes),
+        cmocka_unit_test(a_page_with_a_line_ends_within_many_changes_without_one),
+        cmocka_unit_test(folders_before_a_page_are_not_looked_up_byte_by_byte),
+        cmocka_unit_test(look_ups_of_folders_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
