@@ -253,51 +253,58 @@ int pl_s3_cors_get(struct pl_s3_cors *c, const struct pl_s3_cors_bucket *b, stru
     return r;
 }
 
-/* Removes one bucket's rules; the caller holds the lock. */
+/* Removes one bucket's rules, if it has any. The caller makes that durable with pl_io_fsync_dir(). */
 static int remove_one(struct pl_s3_cors *c, const char *name, struct pl_err *err)
 {
     char path[PATH_MAX];
     int r = path_of(c, name, path, err);
 
-    if (r == 0 && unlink(path) < 0 && errno != ENOENT)
-        r = pl_err_errno(err, errno, "remove %s", path);
-    if (r == 0)
-        pl_s3_xml_destroy(pl_map_remove(&c->map, name, strlen(name)));
-    return r < 0 ? r : pl_io_fsync_dir(c->dir, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&c->lock);
+    if (pl_map_get(&c->map, name, strlen(name))) {
+        if (unlink(path) < 0 && errno != ENOENT)
+            r = pl_err_errno(err, errno, "remove %s", path);
+        else
+            pl_s3_xml_destroy(pl_map_remove(&c->map, name, strlen(name)));
+    }
+    pthread_mutex_unlock(&c->lock);
+    return r;
 }
 
 int pl_s3_cors_delete(struct pl_s3_cors *c, const struct pl_s3_cors_bucket *b, struct pl_err *err)
 {
     char name[NAME_BYTES];
-    int r = 0;
+    int r;
 
     name_of(b, name);
-    pthread_mutex_lock(&c->lock);
-    if (pl_map_get(&c->map, name, strlen(name)))
-        r = remove_one(c, name, err);
-    pthread_mutex_unlock(&c->lock);
-    return r;
+    r = remove_one(c, name, err);
+    return r < 0 ? r : pl_io_fsync_dir(c->dir, err);
 }
 
-/* Removes the rules that `fits` selects. */
+/* Removes the rules that `fits` selects. It is called without the lock, because it may read the database. */
 static void remove_some(struct pl_s3_cors *c, bool (*fits)(void *arg, const char *name), void *arg)
 {
     const struct pl_map_slot *slot;
     char(*names)[NAME_BYTES];
     struct pl_err err = {0};
-    size_t i = 0, n = 0;
-    int r = 0;
+    size_t i = 0, n = 0, removed = 0;
+    int r;
 
     pthread_mutex_lock(&c->lock);
     names = calloc(c->map.len + 1, sizeof *names);
     while (names && (slot = pl_map_next(&c->map, &i)))
-        if (fits(arg, (const char *)slot->key))
-            snprintf(names[n++], sizeof *names, "%s", (const char *)slot->key);
-    for (i = 0; i < n && r == 0; i++)
-        r = remove_one(c, names[i], &err);
+        snprintf(names[n++], sizeof *names, "%s", (const char *)slot->key);
     pthread_mutex_unlock(&c->lock);
-    if (!names)
-        r = pl_err_nomem(&err);
+    r = names ? 0 : pl_err_nomem(&err);
+    for (i = 0; i < n && r == 0; i++) {
+        if (!fits(arg, names[i]))
+            continue;
+        r = remove_one(c, names[i], &err);
+        removed++;
+    }
+    if (r == 0 && removed)
+        r = pl_io_fsync_dir(c->dir, &err);
     if (r < 0)
         pl_log_warn("s3", "cannot remove the CORS rules of a deleted bucket: %s", err.msg);
     free(names);

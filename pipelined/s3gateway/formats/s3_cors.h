@@ -46,7 +46,7 @@ void pl_s3_cors_drop_repo(struct pl_s3_cors *c, int64_t repo_id);
 /* True if PL_S3_CORS_MAX buckets have rules. */
 bool pl_s3_cors_is_full(struct pl_s3_cors *c);
 /* Removes the rules of branches that are no more. `is_there` returns true if the repo has a branch that was created
- * at that time, or if it cannot find out; it may not call this module. */
+ * at that time, or if it cannot find out. It is called without a lock, once for each bucket with rules. */
 void pl_s3_cors_sweep(struct pl_s3_cors *c, bool (*is_there)(void *arg, int64_t repo_id, int64_t created_us), void *arg);
 
 /* What a page asks for. */
