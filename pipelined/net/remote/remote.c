@@ -213,7 +213,7 @@ int pl_remote_session(struct pl_remote *r, struct pl_err *err)
     return pl_remote_session_for(r, 0, err);
 }
 
-int pl_remote_session_for(struct pl_remote *r, uint64_t bytes, struct pl_err *err)
+static int post_session(struct pl_remote *r, uint64_t bytes, struct pl_err *err)
 {
     json_t *body = json_pack("{s:s, s:o*}", "project", r->project, "bytes", bytes ? json_integer((json_int_t)bytes) : NULL),
            *answer;
@@ -232,6 +232,21 @@ int pl_remote_session_for(struct pl_remote *r, uint64_t bytes, struct pl_err *er
         pthread_mutex_unlock(&r->lock);
     }
     json_decref(answer);
+    return e;
+}
+
+int pl_remote_session_for(struct pl_remote *r, uint64_t bytes, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int e = post_session(r, bytes, &why);
+
+    /* a daemon refuses members that it does not know, and older ones do not know "bytes" */
+    if (e == PL_EINVAL && bytes) {
+        why = (struct pl_err){0};
+        e = post_session(r, 0, &why);
+    }
+    if (e < 0 && err)
+        *err = why;
     return e;
 }
 

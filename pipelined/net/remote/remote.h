@@ -59,7 +59,7 @@ bool pl_remote_is_local(const struct pl_remote *r);
 PL_MUST_CHECK
 int pl_remote_session(struct pl_remote *r, struct pl_err *err);
 /* Like pl_remote_session, and tells the daemon how many bytes the session will bring. PL_ENOSPC: they do not fit on the disk of
- * the store. 0 = unknown. */
+ * the store. 0 = unknown. A daemon that does not know the number of bytes opens the session without it. */
 PL_MUST_CHECK
 int pl_remote_session_for(struct pl_remote *r, uint64_t bytes, struct pl_err *err);
 /* Ends the upload session, if there is one, so that garbage collection need not wait until its lease expires.

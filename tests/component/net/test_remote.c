@@ -21,7 +21,8 @@ static struct pl_store *store;
 static struct pl_http_client *client;
 static struct pl_remote *remote;
 static struct pl_hash ids[RECORDS];
-static bool told_where, lying;
+static bool told_where, lying, knows_bytes;
+static atomic_uint sessions;
 static atomic_uint locates, ranges, haves;
 static char entries_query[256];
 
@@ -43,8 +44,18 @@ static void on_status(struct pl_http_request *r, void *arg)
 
 static void on_session(struct pl_http_request *r, void *arg)
 {
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_err err = {0};
+
     (void)arg;
-    pl_http_reply_json(r, 201, json_pack("{s:s, s:s}", "session", "s-1", "nonce", "00"));
+    assert_ok(pl_http_body_json(r, &body, &err), &err);
+    atomic_fetch_add(&sessions, 1);
+    if (knows_bytes || !json_object_get(body, "bytes")) {
+        pl_http_reply_json(r, 201, json_pack("{s:s, s:s}", "session", "s-1", "nonce", "00"));
+        return;
+    }
+    pl_err_set(&err, PL_EINVAL, "the request's body is not valid: 1 object item(s) left unpacked: bytes");
+    pl_http_reply_error(r, &err);
 }
 
 static void on_have(struct pl_http_request *r, void *arg)
@@ -167,6 +178,7 @@ static int start(void **state)
     (void)state;
     dir = fixture_dir();
     told_where = lying = false;
+    knows_bytes = true;
     locates = ranges = haves = 0;
     assert_ok(pl_object_file_open(dir, &objects, &err), &err);
     assert_ok(pl_io_write_file(fixture_path(dir, "format"), "{}", 2, 0600, &err), &err);
@@ -293,6 +305,21 @@ static void test_a_readable_store_is_read_without_the_daemon(void **state)
     assert_true(pl_remote_is_local(remote));
     expect_all_records();
     assert_int_equal(ranges, 0);
+}
+
+static void test_a_daemon_that_does_not_know_the_bytes_of_a_session_is_asked_without(void **state)
+{
+    struct pl_err err = {0};
+
+    (void)state;
+    open_remote();
+    sessions = 0;
+    assert_ok(pl_remote_session_for(remote, 4096, &err), &err);
+    assert_int_equal(sessions, 1);
+    knows_bytes = false;
+    assert_ok(pl_remote_session_for(remote, 4096, &err), &err);
+    assert_int_equal(sessions, 3);
+    assert_string_equal(pl_remote_session_id(remote), "s-1");
 }
 
 static void test_a_worker_is_told_where_the_store_is(void **state)
@@ -486,6 +513,7 @@ int main(void)
         SERVED(test_records_come_by_few_ranges_and_one_question),
         SERVED(test_records_are_found_without_being_located_first),
         SERVED(test_a_readable_store_is_read_without_the_daemon),
+        SERVED(test_a_daemon_that_does_not_know_the_bytes_of_a_session_is_asked_without),
         SERVED(test_a_worker_is_told_where_the_store_is),
         SERVED(test_a_pack_that_cannot_be_read_here_is_read_through_the_daemon),
         SERVED(test_bytes_that_lie_are_refused),
