@@ -76,6 +76,19 @@ def test_a_put_that_does_not_fit_is_refused_before_it_begins(store, tmp_path, on
     assert daemon.get("/repos/default/in/branches")["branches"] == []
 
 
+def test_a_full_disk_is_not_advised_to_skip_the_check(store, tmp_path):
+    daemon, disk = store
+    small = folder(tmp_path, "small", {"a": os.urandom(MIB), "b": os.urandom(MIB)})
+    (disk / "filler").write_bytes(os.urandom(free(disk) - 4 * MIB))
+    for words in [[], ["--no-space-check"]]:
+        said = refused(daemon, "put", "file", *words, "-r", "in@master:/", "-f", small)
+        assert str(disk) in said and "--no-space-check" not in said, said
+    # with space for less than all of it, it may be put in part
+    (disk / "filler").unlink()
+    (disk / "filler").write_bytes(os.urandom(free(disk) - 9 * MIB))
+    assert "--no-space-check" in refused(daemon, "put", "file", "-r", "in@master:/", "-f", small)
+
+
 def test_standard_input_stops_at_the_reserve(store):
     daemon, disk = store
     done = daemon.ctl("put", "file", "in@master:/large", "-f", "-", stdin=os.urandom(80 * MIB), ok=False)

@@ -352,6 +352,7 @@ static uint64_t branch_bytes(struct put *p)
 static int open_for_sources(struct put *p, struct pl_http_client *client, struct pl_remote **remote, struct pl_err *err)
 {
     uint64_t bytes = pl_cli_flag(p->c, "no-space-check") ? 0 : p->size.new_bytes, there;
+    struct pl_err full = {0};
     int r = open_patiently(p, client, remote, true, bytes, err);
 
     if (r != PL_ENOSPC || bytes == 0)
@@ -359,10 +360,15 @@ static int open_for_sources(struct put *p, struct pl_http_client *client, struct
     there = branch_bytes(p);
     if (there)
         r = open_patiently(p, client, remote, true, bytes > there ? bytes - there : 0, err);
-    return r != PL_ENOSPC ? r
-                          : pl_err_hint(err, r,
-                                        "Free space there, or put less; nothing was sent. If the data compresses well, or the "
-                                        "store has most of it already, --no-space-check puts it as far as there is space.");
+    if (r != PL_ENOSPC)
+        return r;
+    /* a full disk takes nothing, whatever is not checked */
+    if (open_patiently(p, client, remote, true, 0, &full) == PL_ENOSPC)
+        return pl_err_hint(err, r, "Free space there; nothing was sent.");
+    pl_remote_end_session(*remote);
+    return pl_err_hint(err, r,
+                       "Free space there, or put less; nothing was sent. If the data compresses well, or the "
+                       "store has most of it already, --no-space-check puts it as far as there is space.");
 }
 
 /* Ingests the sources in an upload session, then sends the resulting operations as a push. */
