@@ -1,5 +1,7 @@
 """The list of a job's datums: attempts, then the datums whose results come from earlier runs; and the values of a `params` input."""
 
+import json
+
 import pytest
 from conftest import HttpError, sh
 
@@ -70,6 +72,19 @@ def test_the_command_line_lists_them(grown):
     assert project.d.ctl("list", "datum", job, "--state", "reused", "-n", "2").out.count("reused") == 2
     said = project.d.ctl("list", "datum", job, "--state", "cached", ok=False)
     assert said.code == 5 and "reused" in said.err
+
+
+def test_the_command_line_stops_after_a_hundred_and_says_so(project):
+    stage = {"name": "a", "run": ["true"], "input": {"cross": [{"params": {"k": list(range(101))}}, {"repo": "in", "glob": "/"}]}}
+    project.repo("in").stages(stage)
+    run = project.commit("in", {"f": "1"})["run"]
+    assert project.d.wait(run)["state"] == "success"
+    job = f"{project.name}/a@{run[:8]}"
+    for words, shown, more in [([], 100, True), (["-n", "7"], 7, False), (["--all"], 101, False), (["-n", "101"], 101, False), (["-q"], 100, False)]:
+        table, listing = (project.d.ctl("list", "datum", job, *words, *form) for form in ([], ["--json"]))
+        assert table.out.count("success") == len(json.loads(listing.out)["datums"]) == shown
+        for said in (table.err, listing.err):
+            assert ("more than these 100" in said and "--all" in said) if more else said == "", said
 
 
 def test_params_are_values_of_their_own(project):

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define WORKERS_PRINTED 40
+#define DATUMS_SHOWN    100
 
 /* ---- jobs ---- */
 
@@ -391,7 +392,7 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     struct pl_column columns[PL_ARRAY_SIZE(attempt_columns)];
     bool params = false;
-    uint64_t limit = 0;
+    uint64_t limit = DATUMS_SHOWN;
     size_t n = 0;
     int r = job_path(c, "/datums?", &path, err);
 
@@ -403,7 +404,7 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
         if (params || attempt_columns[i].text != show_params)
             columns[n++] = attempt_columns[i];
     return r < 0 ? r
-                 : pl_show_list(c, pl_buf_str(&url), "datums", columns, n, limit,
+                 : pl_show_list(c, pl_buf_str(&url), "datums", columns, n, pl_cli_flag(c, "all") ? 0 : limit,
                                 "no attempt at a datum of this job is kept, and none is reused", err);
 }
 
@@ -473,7 +474,8 @@ static const struct pl_option list_options[] = {{"run", 0, "ID|REPO@REF", "only 
                                                 {"all", 'a', NULL, "list all"},
                                                 {0}};
 static const struct pl_option datum_options[] = {{"state", 0, "STATE", "only in this state: success, failed, lost or reused"},
-                                                 {"limit", 'n', "N", "at most N"},
+                                                 {"limit", 'n', "N", "at most N (100)"},
+                                                 {"all", 'a', NULL, "list all"},
                                                  {0}};
 
 static const struct pl_verb verbs[] = {

@@ -2,6 +2,7 @@
  * freed of control characters before it reaches a terminal. */
 #include "pipelined/cli/support/show.h"
 
+#include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "storage/base/clock.h"
 #include "storage/base/path.h"
@@ -468,6 +469,7 @@ struct listing {
     size_t n;
     uint64_t limit, shown;
     bool begun; /* at least one page of the list has been printed */
+    bool more;  /* the limit ended the list, and there is more */
     char *after;
 };
 
@@ -515,8 +517,22 @@ static int show_page(struct listing *l, const json_t *page, struct pl_err *err)
     l->begun = true;
     l->shown += json_array_size(items);
     free(l->after);
-    l->after = next && (!l->limit || l->shown < l->limit) ? strdup(next) : NULL;
+    l->more = next && l->limit && l->shown >= l->limit;
+    l->after = next && !l->more ? strdup(next) : NULL;
     return r;
+}
+
+/* Tells the user who gave no limit that the list goes on: on stderr, which pipes do not take for an item. */
+static void say_more(const struct listing *l)
+{
+    const struct pl_option *o = l->c->verb->options;
+
+    if (!l->more || l->c->quiet || pl_cli_value(l->c, "limit"))
+        return;
+    while (o && o->name && strcmp(o->name, "all") != 0)
+        o++;
+    fprintf(stderr, "there are more than these %llu: --limit N lists N of them%s\n", (unsigned long long)l->shown,
+            o && o->name ? ", --all lists all" : "");
 }
 
 int pl_show_list(struct pl_cli *c, const char *path, const char *key, const struct pl_column *columns, size_t n, uint64_t limit,
@@ -536,6 +552,8 @@ int pl_show_list(struct pl_cli *c, const char *path, const char *key, const stru
         puts(l.shown ? "\n]}" : "]}");
     else if (r == 0 && l.shown == 0 && empty && !c->quiet)
         fprintf(stderr, "%s\n", empty);
+    if (r == 0)
+        say_more(&l);
     return r;
 }
 

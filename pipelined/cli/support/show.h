@@ -65,7 +65,8 @@ PL_MUST_CHECK
 int pl_show_json(const json_t *value, struct pl_err *err);
 /* Requests the list at `path` (from pl_http_path_make) page by page and prints its array `key`, at most
  * `limit` items (0 = all). `empty` is printed if there are none. With --json, prints {"KEY": […]} as the
- * pages arrive. */
+ * pages arrive. If there are more than a limit that the user did not give, says so on stderr, with the
+ * options --limit and, if the subcommand has it, --all. */
 PL_MUST_CHECK
 int pl_show_list(struct pl_cli *c, const char *path, const char *key, const struct pl_column *columns, size_t n, uint64_t limit,
                  const char *empty, struct pl_err *err);
