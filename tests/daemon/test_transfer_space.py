@@ -124,6 +124,11 @@ def test_a_get_that_does_not_fit_is_refused_before_it_begins(store, disks, tmp_p
     said = refused(daemon, "get", "file", "in@master:/b", "-o", small / "a")
     assert "2.0 MiB free" in said and "1 file of 6.0 MiB" in said
     assert os.listdir(small) == ["a"] and (small / "a").read_bytes() == data["a"]
+    assert "--no-space-check" in said
+    # nothing is written to a full disk, whatever is not checked
+    (small / "filler").write_bytes(bytes(free(small)))
+    said = refused(daemon, "get", "file", "in@master:/b", "-o", small / "b")
+    assert "0 B free" in said and "--no-space-check" not in said
 
 
 def test_files_that_a_get_replaces_count_as_free(store, disks, tmp_path):

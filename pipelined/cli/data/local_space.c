@@ -47,6 +47,6 @@ int pl_local_space_check(const char *folder, uint64_t files, uint64_t bytes, uin
                        pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free, but %llu file%s of %s are to be written there",
                                   folder, pl_size_text(space, have), (unsigned long long)files, files == 1 ? "" : "s",
                                   pl_size_text(bytes, need)),
-                       "Free space there, or write to another disk; nothing was written. If that disk compresses files, "
-                       "--no-space-check writes as far as there is space.");
+                       "Free space there, or write to another disk; nothing was written.%s",
+                       space ? " If that disk compresses files, --no-space-check writes as far as there is space." : "");
 }
