@@ -475,7 +475,7 @@ static const struct pl_verb verbs[] = {
      2,
      options,
      metrics,
-     "Shows the results of a stage's newest runs with their parameters and the last value of each metric of metrics.jsonl.",
+     "Shows the results of a stage's newest runs: their parameters and the last value of each metric.",
      {"metrics train --sort -accuracy --runs 50", "metrics train --diff 9ab2f1c4 1f0c2b7a", "metrics train -f"}},
 };
 PL_CLI_TABLE(metrics, verbs);
