@@ -5,6 +5,7 @@
 #include "storage/base/base.h"
 #include "storage/base/buf.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +56,9 @@ static bool differs(const json_t *results, const char *name)
     return false;
 }
 
-/* Adds the names of one object that are columns: all, or those of which the values differ. */
-static int add_params(struct pl_metric_table *t, const json_t *results, const json_t *params, bool all, struct pl_err *err)
+/* Adds the names of one object that are columns: all, or, if `results` is given, those of which the values differ there. Each name is
+ * judged once: `judged` has those that were. */
+static int add_params(struct pl_metric_table *t, const json_t *results, const json_t *params, json_t *judged, struct pl_err *err)
 {
     const char *name;
     json_t *value;
@@ -64,7 +66,10 @@ static int add_params(struct pl_metric_table *t, const json_t *results, const js
 
     json_object_foreach((json_t *)(uintptr_t)params, name, value)
     {
-        if (r == 0 && !has_name(t->params, name) && (all || differs(results, name)))
+        if (r < 0 || json_object_get(judged, name))
+            continue;
+        r = json_object_set_new(judged, name, json_true()) < 0 ? pl_err_nomem(err) : 0;
+        if (r == 0 && (!results || differs(results, name)))
             r = add_name(t, t->params, name, err);
     }
     return r;
@@ -72,17 +77,18 @@ static int add_params(struct pl_metric_table *t, const json_t *results, const js
 
 static int find_columns(struct pl_metric_table *t, const json_t *results, struct pl_err *err)
 {
+    _cleanup_(json_decrefp) json_t *judged = json_object();
     const json_t *one, *figure;
     size_t i, k;
-    int r = 0;
+    int r = judged ? 0 : pl_err_nomem(err);
 
     json_array_foreach((json_t *)(uintptr_t)results, i, one)
     {
-        r = r < 0 ? r : add_params(t, results, json_object_get(one, "combination"), true, err);
+        r = r < 0 ? r : add_params(t, NULL, json_object_get(one, "combination"), judged, err);
     }
     json_array_foreach((json_t *)(uintptr_t)results, i, one)
     {
-        r = r < 0 ? r : add_params(t, results, json_object_get(one, "params"), false, err);
+        r = r < 0 ? r : add_params(t, results, json_object_get(one, "params"), judged, err);
     }
     json_array_foreach((json_t *)(uintptr_t)results, i, one)
     {
@@ -234,18 +240,29 @@ int pl_metric_table_make(const json_t *results, const char *sort, struct pl_metr
 
 /* ---- two runs ---- */
 
-/* Returns the result of this datum; NULL = there is none. */
-static const json_t *result_of(const json_t *results, const json_t *datum)
+/* Makes an index of the results: {DATUM: RESULT}, the first of each datum; NULL = no memory. */
+static json_t *by_datum(const json_t *results)
 {
-    const json_t *one;
+    json_t *index = json_object();
+    json_t *one;
     size_t i;
 
     json_array_foreach((json_t *)(uintptr_t)results, i, one)
     {
-        if (json_equal(json_object_get(one, "datum"), datum))
-            return one;
+        const char *datum = pl_json_str(one, "datum");
+
+        if (index && !json_object_get(index, datum) && json_object_set(index, datum, one) < 0)
+            json_decrefp(&index);
     }
-    return NULL;
+    return index;
+}
+
+/* Returns b − a; null if one is not there or the difference is no finite number. NULL = no memory. */
+static json_t *difference(const json_t *a, const json_t *b)
+{
+    const double gap = a && b ? json_number_value(b) - json_number_value(a) : (double)NAN;
+
+    return isfinite(gap) ? json_real(gap) : json_null();
 }
 
 /* Adds a row for each metric of either result, of which one may be NULL. */
@@ -262,7 +279,7 @@ static int add_pair(const json_t *a, const json_t *b, json_t *rows, struct pl_er
     json_object_foreach(all, name, value)
     {
         json_t *x = json_object_get(before, name), *y = json_object_get(after, name);
-        json_t *gap = x && y ? json_real(json_number_value(y) - json_number_value(x)) : json_null();
+        json_t *gap = difference(x, y);
 
         r = r < 0 ? r
                   : pl_json_add(rows,
@@ -278,19 +295,20 @@ static int add_pair(const json_t *a, const json_t *b, json_t *rows, struct pl_er
 int pl_metric_table_diff(const json_t *a, const json_t *b, json_t **ret, struct pl_err *err)
 {
     const bool single = json_array_size(a) == 1 && json_array_size(b) == 1;
+    _cleanup_(json_decrefp) json_t *of_a = by_datum(a), *of_b = by_datum(b);
     json_t *rows = json_array();
     const json_t *one, *other;
     size_t i;
-    int r = rows ? 0 : pl_err_nomem(err);
+    int r = rows && of_a && of_b ? 0 : pl_err_nomem(err);
 
     json_array_foreach((json_t *)(uintptr_t)a, i, one)
     {
-        other = single ? json_array_get(b, 0) : result_of(b, json_object_get(one, "datum"));
+        other = single ? json_array_get(b, 0) : json_object_get(of_b, pl_json_str(one, "datum"));
         r = r < 0 ? r : add_pair(one, other, rows, err);
     }
     json_array_foreach((json_t *)(uintptr_t)b, i, one)
     {
-        if (r == 0 && !single && !result_of(a, json_object_get(one, "datum")))
+        if (r == 0 && !single && !json_object_get(of_a, pl_json_str(one, "datum")))
             r = add_pair(NULL, one, rows, err);
     }
     if (r < 0)

@@ -25,6 +25,7 @@ int pl_metric_table_make(const json_t *results, const char *sort, struct pl_metr
 void pl_metric_table_finish(struct pl_metric_table *table);
 
 /* Compares the results of two runs, datum by datum; if each has one, these two. `*ret`: a new list of {"datum", "params", "metric", "a",
- * "b", "difference"}: numbers, null where a run has none; difference is b − a. PL_ENOMEM. */
+ * "b", "difference"}: numbers, null where a run has none; difference is b − a, null if that is no
+ * finite number. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_metric_table_diff(const json_t *a, const json_t *b, json_t **ret, struct pl_err *err);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -111,6 +112,9 @@ static void two_runs_are_compared_datum_by_datum(void **state)
         {"[{'datum':'d1','figures':[" FIGURE("acc", "4") "]},{'datum':'d2','figures':[" FIGURE("acc", "1") "]}]",
          "[{'datum':'d3','figures':[" FIGURE("acc", "9") "]},{'datum':'d1','figures':[" FIGURE("acc", "6") "]}]",
          "d1 acc 4 6 2.0; d2 acc 1 null null; d3 acc null 9 null"},
+        /* a difference that is no number */
+        {"[{'datum':'d1','figures':[" FIGURE("acc", "1e308") "]}]", "[{'datum':'d1','figures':[" FIGURE("acc", "-1e308") "]}]",
+         "d1 acc 1e308 -1e308 null"},
         {"[]", "[]", ""},
     };
 
@@ -142,12 +146,43 @@ static void two_runs_are_compared_datum_by_datum(void **state)
     }
 }
 
+/* Many results that share their parameters: each name is judged once, not again for each result. */
+static void equal_parameters_of_many_results_cost_one_look_each(void **state)
+{
+    enum { RESULTS_N = 20000, PARAMS_N = 20 };
+    json_t *results = json_array();
+    struct pl_metric_table t;
+    struct pl_err err = {0};
+    clock_t began;
+
+    (void)state;
+    for (int i = 0; i < RESULTS_N; i++) {
+        json_t *params = json_object();
+
+        for (int k = 0; k < PARAMS_N; k++) {
+            char name[8];
+
+            snprintf(name, sizeof name, "P%d", k);
+            json_object_set_new(params, name, json_string("same"));
+        }
+        json_object_set_new(params, "last", json_integer(i == RESULTS_N - 1));
+        json_array_append_new(results, json_pack("{s:o, s:[]}", "params", params, "figures"));
+    }
+    began = clock();
+    assert_int_equal(pl_metric_table_make(results, NULL, &t, &err), 0);
+    assert_true(clock() - began < 20 * CLOCKS_PER_SEC); /* looked at again for each result: minutes */
+    assert_int_equal(json_array_size(t.params), 1);
+    pl_metric_table_finish(&t);
+    json_decref(results);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_the_swept_parameters_those_that_differ_and_the_metrics),
         cmocka_unit_test(rows_are_sorted_by_any_column),
         cmocka_unit_test(two_runs_are_compared_datum_by_datum),
+        cmocka_unit_test(equal_parameters_of_many_results_cost_one_look_each),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
