@@ -124,10 +124,12 @@ enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool ide
 
 enum pl_output_change pl_stage_output_change(const json_t *before, const json_t *after, bool identity_differs)
 {
+    const bool inputs = inputs_differ(json_object_get(before, "input"), json_object_get(after, "input"));
+
     if ((identity_differs && keys_hold_code(after)) ||
         !json_equal(json_object_get(before, "cache"), json_object_get(after, "cache")))
-        return PL_OUTPUT_BY_CODE;
-    if (inputs_differ(json_object_get(before, "input"), json_object_get(after, "input")))
+        return inputs ? PL_OUTPUT_BY_BOTH : PL_OUTPUT_BY_CODE;
+    if (inputs)
         return PL_OUTPUT_BY_INPUT;
     return pl_streq(pl_json_str(json_object_get(before, "output"), "prefix"),
                     pl_json_str(json_object_get(after, "output"), "prefix"))

@@ -33,7 +33,13 @@ enum pl_output_change {
     PL_OUTPUT_BY_INPUT, /* `input` selects datums otherwise */
     PL_OUTPUT_BY_FORM,  /* the prefix of the output differs: datums are reused and lie elsewhere */
     PL_OUTPUT_BY_CODE,  /* the code, or the `cache`, differs: every datum runs anew */
+    PL_OUTPUT_BY_BOTH,  /* so it does, and `input` selects them otherwise */
 };
+/* True if the code, or the `cache`, differs. */
+static inline bool pl_output_change_is_by_code(enum pl_output_change change)
+{
+    return change == PL_OUTPUT_BY_CODE || change == PL_OUTPUT_BY_BOTH;
+}
 enum pl_output_change pl_stage_output_change(const json_t *before, const json_t *after, bool identity_differs);
 /* Appends the fields that differ to the array `ret`, those of `after` first: {"field", "before", "after", "again"}.
  * `field` is a JSON path (json_position.h), as deep as both versions have the same objects around it; `before` and

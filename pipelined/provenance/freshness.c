@@ -45,7 +45,7 @@ static unsigned why_of(const struct pl_freshness_facts *facts)
     for (size_t i = 0; i < facts->n_inputs; i++)
         why |=
             (gives(&facts->inputs[i], PL_STALE_INPUT) ? PL_STALE_INPUT : 0u) | (facts->inputs[i].stale ? PL_STALE_UPSTREAM : 0u);
-    if (facts->change == PL_OUTPUT_BY_CODE)
+    if (pl_output_change_is_by_code(facts->change))
         why |= PL_STALE_CODE;
     else if (facts->change != PL_OUTPUT_SAME)
         why |= PL_STALE_SPEC;
@@ -64,15 +64,28 @@ static bool is_missing(const struct pl_freshness_facts *facts)
     return facts->n_inputs > 0 || facts->tried;
 }
 
+static bool has_hidden_input(const struct pl_freshness_facts *facts)
+{
+    for (size_t i = 0; i < facts->n_inputs; i++)
+        if (facts->inputs[i].hidden)
+            return true;
+    return false;
+}
+
 /* The number of datums that have to run, as far as it is known. New commits of inputs may bring any number, and so may an
  * output that will be made anew; a job that failed over just these inputs knows what it left. */
 static int64_t datums_of(const struct pl_freshness_facts *facts, unsigned why)
 {
-    if (facts->left >= 0)
-        return why & PL_STALE_UPSTREAM ? -1 : facts->left;
-    if (why & (PL_STALE_INPUT | PL_STALE_UPSTREAM | PL_STALE_MISSING) || facts->change == PL_OUTPUT_BY_INPUT)
+    if (has_hidden_input(facts))
         return -1;
-    return why & PL_STALE_CODE ? facts->datums : facts->skipped;
+    if (!why)
+        return 0;
+    if (facts->left >= 0 && !facts->uncached)
+        return why & PL_STALE_UPSTREAM ? -1 : facts->left;
+    if (why & (PL_STALE_INPUT | PL_STALE_UPSTREAM | PL_STALE_MISSING) || facts->change == PL_OUTPUT_BY_INPUT ||
+        facts->change == PL_OUTPUT_BY_BOTH)
+        return -1;
+    return why & PL_STALE_CODE || facts->uncached ? facts->datums : facts->skipped;
 }
 
 void pl_freshness_decide(const struct pl_freshness_facts *facts, struct pl_freshness *ret)
@@ -80,7 +93,7 @@ void pl_freshness_decide(const struct pl_freshness_facts *facts, struct pl_fresh
     const unsigned why = facts->has_output ? why_of(facts) : is_missing(facts) ? PL_STALE_MISSING : 0;
     const enum pl_stale by_input = why & PL_STALE_INPUT ? PL_STALE_INPUT : PL_STALE_UPSTREAM;
 
-    *ret = (struct pl_freshness){.why = why, .datums = why ? datums_of(facts, why) : 0, .input = facts->n_inputs};
+    *ret = (struct pl_freshness){.why = why, .datums = datums_of(facts, why), .every = facts->uncached, .input = facts->n_inputs};
     if (!why)
         ret->state = facts->has_output ? PL_FRESHNESS_CURRENT : PL_FRESHNESS_EMPTY;
     else
@@ -202,7 +215,7 @@ void pl_freshness_command(const struct pl_freshness *f, const struct pl_freshnes
 
 struct pl_freshness_price pl_freshness_price(const struct pl_freshness *f, int64_t total, bool force, bool upstream_runs)
 {
-    if (force)
+    if (force || f->every)
         return (struct pl_freshness_price){.datums = total};
     if (upstream_runs || f->datums < 0)
         return (struct pl_freshness_price){.datums = total, .at_most = true};

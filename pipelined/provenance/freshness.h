@@ -35,6 +35,7 @@ struct pl_freshness_input {
     bool read;          /* the output was made from `head` */
     bool stale;         /* a stage writes it, and is out of date */
     unsigned stale_why; /* enum pl_stale: why it is */
+    bool hidden;        /* the caller may not read the branch: whether it has a newer commit is not known */
 };
 
 struct pl_freshness_facts {
@@ -47,8 +48,9 @@ struct pl_freshness_facts {
     int64_t skipped; /* of them, the ones that were left out */
     int64_t
         left; /* datums that the newest job did not finish, if it read the present inputs with the present code; −1 = not so */
-    bool running; /* an unfinished job of the stage as it is now; it waits or runs */
-    bool stopped; /* its pipeline is */
+    bool uncached; /* no earlier result is reused: every run of the stage runs every datum */
+    bool running;  /* an unfinished job of the stage as it is now; it waits or runs */
+    bool stopped;  /* its pipeline is */
 };
 
 enum pl_freshness_state {
@@ -61,7 +63,8 @@ enum pl_freshness_state {
 struct pl_freshness {
     enum pl_freshness_state state;
     unsigned why;    /* enum pl_stale; 0 if it is current or empty */
-    int64_t datums;  /* that have to run; −1 = not known without a plan */
+    int64_t datums;  /* that have to run; −1 = not known without a plan, or because an input is hidden */
+    bool every;      /* a run of the stage runs every datum, whatever the reason */
     size_t input;    /* number of the first input that gives a reason; `n_inputs` = none does */
     unsigned others; /* further inputs that give the same reason */
 };
@@ -99,6 +102,6 @@ struct pl_freshness_price {
     int64_t datums; /* to run */
     bool at_most;   /* an upper bound: which datums are new is known when the run is planned */
 };
-/* Prices a run of the stage. `total`: datums of its last job; `force`: every datum runs; `upstream_runs`: a stage that it reads
+/* Prices a run of the stage. `total`: datums of its last job; `force`: every datum runs, as it does if `f` says so; `upstream_runs`: a stage that it reads
  * may get a new output in the same run. */
 struct pl_freshness_price pl_freshness_price(const struct pl_freshness *f, int64_t total, bool force, bool upstream_runs);

@@ -57,6 +57,7 @@ static int take_input(const struct graph_states *s, const struct graph_stage *st
 
     *ret = (struct pl_freshness_input){.name = ref->key + (near ? strlen(ref->project) + 1 : 0),
                                        .head = head,
+                                       .hidden = s->heads[input->ref].hidden,
                                        .stale = from && from->facts.has_output && pl_freshness_is_stale(&from->is),
                                        .stale_why = from ? from->is.why : 0};
     if (*head && *made->commit)
@@ -89,6 +90,7 @@ static int find_facts(struct graph_states *s, uint32_t at, struct pl_freshness_f
                                        .datums = job->datums,
                                        .skipped = job->skipped,
                                        .left = left,
+                                       .uncached = stage->uncached,
                                        .running = *job->updates != '\0',
                                        .stopped = job->stopped};
     return r;
@@ -113,20 +115,42 @@ int pl_graph_freshness_find(struct graph_states *s, const struct graph_seen *see
 
 /* ---- words ---- */
 
-/* The version of the pipeline that first had the stage's code, or its spec, as it is now, after the one that made the output. */
-#define CHANGED                                                                                                                  \
-    "SELECT v.version, v.run FROM stage now JOIN stage s ON s.pipeline = now.pipeline AND s.name = now.name AND s.version > ?2"  \
-    " AND iif(?3, s.code_identity = now.code_identity, s.spec = now.spec)"                                                       \
-    " JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version WHERE now.id = ?1 ORDER BY s.version LIMIT 1"
+/* The versions of the pipeline after the one that made the output, oldest first: what the stage was in them, and is now. */
+#define VERSIONS_AFTER                                                                                                           \
+    "SELECT v.version, v.run, s.spec, now.spec, s.code_identity <> now.code_identity FROM stage now"                             \
+    " JOIN stage s ON s.pipeline = now.pipeline AND s.name = now.name AND s.version > ?2"                                        \
+    " JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version WHERE now.id = ?1 ORDER BY s.version"
 
+/* Returns whether the version of the row has already what `change` is about as it is now; PL_ENOMEM. Where the code is the same, it
+ * may have been another in between. */
+static int has_change(const struct pl_rows *rows, enum pl_output_change change, struct pl_err *err)
+{
+    const bool by_code = pl_output_change_is_by_code(change);
+    _cleanup_(json_decrefp) json_t *then = pl_col_json(rows, 2), *now = pl_col_json(rows, 3);
+    enum pl_output_change since;
+
+    if (!then || !now)
+        return pl_err_nomem(err);
+    since = pl_stage_output_change(then, now, by_code && pl_col_int(rows, 4));
+    if (by_code)
+        return !pl_output_change_is_by_code(since);
+    return since != change && since != PL_OUTPUT_BY_BOTH;
+}
+
+/* Finds the version that brought the change of the code, or else of the spec; it stays out if the output's version is unknown. */
 static int find_changed(const struct graph_states *s, struct pl_conn *c, uint32_t at, struct pl_freshness_words *words,
                         struct pl_err *err)
 {
+    const struct graph_job *job = &s->jobs[at];
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(c, err, &rows, CHANGED, "iii", s->view->stages[at].id, s->jobs[at].version,
-                         (int64_t)((s->fresh[at].is.why & PL_STALE_CODE) != 0));
+    int found = 0, r;
 
-    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (job->version <= 0)
+        return 0;
+    r = pl_sql_query(c, err, &rows, VERSIONS_AFTER, "ii", s->view->stages[at].id, job->version);
+    while (r >= 0 && found == 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        found = has_change(&rows, job->change, err);
+    r = r < 0 ? r : found;
     if (r <= 0)
         return r;
     words->changed_version = pl_col_int(&rows, 0);
@@ -134,23 +158,27 @@ static int find_changed(const struct graph_states *s, struct pl_conn *c, uint32_
     return words->changed_run ? 0 : pl_err_nomem(err);
 }
 
-/* Returns the command that mends the first stage that is read and is out of date; "" = there is none. */
-static const char *upstream_command(const struct graph_states *s, uint32_t at, const struct pl_graph_freshness *told)
+/* Returns the first stage that is read and is out of date, if the command for it mends this one; PL_GRAPH_NONE = it does not. */
+static uint32_t mended_by(const struct graph_states *s, uint32_t at)
 {
     const struct graph_stage *stage = &s->view->stages[at];
 
+    if (s->fresh[at].is.why != PL_STALE_UPSTREAM || s->jobs[at].stopped)
+        return PL_GRAPH_NONE;
     for (uint32_t k = 0; k < stage->n_inputs; k++) {
         const uint32_t from = stage->inputs[k].stage;
 
-        if (from != PL_GRAPH_NONE && from != at && pl_freshness_is_stale(&s->fresh[from].is) && told[from].command)
-            return told[from].command;
+        if (from != PL_GRAPH_NONE && from != at && pl_freshness_is_stale(&s->fresh[from].is))
+            return from;
     }
-    return "";
+    return PL_GRAPH_NONE;
 }
 
-int pl_graph_freshness_tell(const struct graph_states *s, struct pl_conn *c, uint32_t at, struct pl_graph_freshness *told,
-                            struct pl_err *err)
+/* Fills told[at], whose texts live in the arena. Stages whose words it takes over must have been told before. One query if the
+ * stage's code or spec has changed. */
+static int tell(const struct graph_states *s, struct pl_conn *c, uint32_t at, struct pl_graph_freshness *told, struct pl_err *err)
 {
+    const uint32_t from = mended_by(s, at);
     const struct graph_stage *stage = &s->view->stages[at];
     const struct graph_pipeline *pipeline = &s->view->pipelines[stage->pipeline];
     const struct graph_fresh *f = &s->fresh[at];
@@ -158,7 +186,7 @@ int pl_graph_freshness_tell(const struct graph_states *s, struct pl_conn *c, uin
                                        .pipeline = pipeline->name,
                                        .changed_run = "",
                                        .running_run = s->jobs[at].updates,
-                                       .upstream_command = upstream_command(s, at, told),
+                                       .upstream_command = from == PL_GRAPH_NONE ? "" : told[from].command,
                                        .stopped = s->jobs[at].stopped};
     char text[PL_FRESHNESS_TEXT_MAX], command[PL_FRESHNESS_TEXT_MAX];
     int r = f->is.why & (PL_STALE_CODE | PL_STALE_SPEC) ? find_changed(s, c, at, &words, err) : 0;
@@ -172,6 +200,25 @@ int pl_graph_freshness_tell(const struct graph_states *s, struct pl_conn *c, uin
                                            .text = pl_arena_strdup(s->arena, text),
                                            .command = pl_arena_strdup(s->arena, command)};
     return told[at].text && told[at].command ? 0 : pl_err_nomem(err);
+}
+
+int pl_graph_freshness_tell(const struct graph_states *s, struct pl_conn *c, bool *wanted, struct pl_graph_freshness *told,
+                            struct pl_err *err)
+{
+    const struct pl_graph_view *v = s->view;
+    int r = 0;
+
+    for (uint32_t i = v->n_stages; i-- > 0;) {
+        const uint32_t at = v->order[i], from = mended_by(s, at);
+
+        told[at] = (struct pl_graph_freshness){.is = s->fresh[at].is, .run = "", .text = "", .command = ""};
+        if (wanted[at] && from != PL_GRAPH_NONE)
+            wanted[from] = true;
+    }
+    for (uint32_t i = 0; r == 0 && i < v->n_stages; i++)
+        if (wanted[v->order[i]])
+            r = tell(s, c, v->order[i], told, err);
+    return r;
 }
 
 json_t *pl_graph_freshness_json(const struct pl_graph_freshness *f)

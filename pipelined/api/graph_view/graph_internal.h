@@ -38,6 +38,7 @@ struct graph_stage {
     const char *code; /* git commit of its code, or of its pipeline's spec; "" = unknown */
     uint32_t gpus;
     bool gpu_required;
+    bool uncached; /* it reuses no earlier result */
     const struct graph_input *inputs;
     uint32_t n_inputs;
 };

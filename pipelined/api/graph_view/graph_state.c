@@ -338,12 +338,17 @@ int pl_graph_state_stands_out(const struct pl_graph_view *view, struct pl_conn *
 
 /* ---- heads that the caller sees ---- */
 
-/* Forgets the heads of stages that the caller does not see; those that are pills are read then. */
+/* Forgets the heads of stages that the caller does not see, and marks the branches of which the caller sees nothing; those that are
+ * pills are read then. */
 static void hide_heads(struct graph_states *s, const struct graph_seen *seen)
 {
     for (uint32_t i = 0; i < s->view->n_stages; i++)
         if (seen->node_of[i] == PL_GRAPH_NONE)
             s->heads[s->view->stages[i].ref] = (struct graph_head){.exists = false};
+    for (uint32_t i = 0; i < s->view->n_refs; i++)
+        s->heads[i].hidden = true;
+    for (uint32_t v = 0; v < seen->g.n_nodes; v++)
+        s->heads[seen->ref_of[v]].hidden = false;
 }
 
 /* ---- the reply ---- */
@@ -436,6 +441,7 @@ static int tell_uses(const struct graph_states *s, uint32_t at, const struct pl_
     struct pl_graph_use use = {.project = out->project,
                                .stage = out->repo,
                                .pipeline = s->view->pipelines[stage->pipeline].name,
+                               .stopped = s->jobs[at].stopped,
                                .stale = is_shown_stale(s, at),
                                .fresh = fresh};
     int r = fn(self, &use, err);
@@ -445,9 +451,18 @@ static int tell_uses(const struct graph_states *s, uint32_t at, const struct pl_
 
         use.from_project = in->project;
         use.from_repo = in->repo;
+        use.from_stage = stage->inputs[k].stage != PL_GRAPH_NONE;
         r = fn(self, &use, err);
     }
     return r;
+}
+
+static bool wants_words(const struct pl_graph_view *view, uint32_t at, const struct pl_graph_ask *ask, const void *self)
+{
+    const struct graph_stage *stage = &view->stages[at];
+    const struct graph_ref *out = &view->refs[stage->ref];
+
+    return !ask->words || ask->words(self, out->project, view->pipelines[stage->pipeline].name, out->repo);
 }
 
 int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
@@ -455,7 +470,8 @@ int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const str
 {
     const struct pl_graph_ask all = {.readable = ask->readable, .who = ask->who};
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
-    struct pl_graph_freshness *told;
+    struct pl_graph_freshness *told = NULL;
+    bool *wanted = NULL;
     struct graph_seen seen;
     struct graph_states s;
     int r = arena ? pl_graph_seen_find(view, &all, PL_GRAPH_NONE, arena, &seen, err) : pl_err_nomem(err);
@@ -467,14 +483,19 @@ int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const str
     hide_heads(&s, &seen);
     r = read_pills(&s, c, &seen, err);
     r = r < 0 ? r : pl_graph_freshness_find(&s, &seen, err);
-    told = r < 0 ? NULL : pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *told);
-    if (r == 0 && !told)
-        r = pl_err_nomem(err);
-    for (uint32_t i = 0; r == 0 && i < view->n_stages; i++) /* the command for a stage may be that for one before it */
-        if (seen.node_of[view->order[i]] != PL_GRAPH_NONE)
-            r = pl_graph_freshness_tell(&s, c, view->order[i], told, err);
+    if (r == 0) {
+        told = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *told);
+        wanted = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *wanted);
+        r = told && wanted ? 0 : pl_err_nomem(err);
+    }
     for (uint32_t i = 0; r == 0 && i < view->n_stages; i++)
-        if (seen.node_of[i] != PL_GRAPH_NONE)
-            r = tell_uses(&s, i, &told[i], fn, self, err);
+        wanted[i] = seen.node_of[i] != PL_GRAPH_NONE && wants_words(view, i, ask, self);
+    r = r < 0 ? r : pl_graph_freshness_tell(&s, c, wanted, told, err);
+    for (uint32_t i = 0; r == 0 && i < view->n_stages; i++) {
+        const uint32_t at = ask->in_order ? view->order[i] : i;
+
+        if (seen.node_of[at] != PL_GRAPH_NONE)
+            r = tell_uses(&s, at, &told[at], fn, self, err);
+    }
     return r;
 }

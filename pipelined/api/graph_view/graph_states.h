@@ -8,6 +8,7 @@
 /* The newest commit of a branch. */
 struct graph_head {
     bool exists;                /* the repo does */
+    bool hidden;                /* the caller does not see the branch */
     char commit[PL_ID_HEX + 1]; /* "" = none */
     const char *json;           /* as the reply has it */
     const char *provenance;     /* [{project, repo, branch, commit}…] as text */
@@ -47,8 +48,8 @@ struct graph_states {
  * the caller does not see do not count. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_graph_freshness_find(struct graph_states *s, const struct graph_seen *seen, struct pl_err *err);
-/* Fills told[at], whose texts live in the arena. Stages that it reads must have been told before. One query if the stage's code or spec
- * has changed. PL_ENOMEM, errors of the database. */
+/* Fills `told` for all stages; the texts, which live in the arena, only for those in `wanted` and for those whose commands these take
+ * over, which it adds to `wanted`. One query for each of them whose code or spec has changed. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK
-int pl_graph_freshness_tell(const struct graph_states *s, struct pl_conn *c, uint32_t at, struct pl_graph_freshness *told,
+int pl_graph_freshness_tell(const struct graph_states *s, struct pl_conn *c, bool *wanted, struct pl_graph_freshness *told,
                             struct pl_err *err);

@@ -51,6 +51,10 @@ struct pl_graph_ask {
     size_t n_keep, n_spread, n_open, n_shut;
     pl_readable_fn readable;
     const void *who;
+    /* Of pl_graph_uses alone: */
+    bool in_order; /* each stage comes after those that it reads; otherwise by project, pipeline and place in the spec */
+    /* Whether the words of this stage are wanted, which may take a query; NULL = of all. `self`: that of pl_graph_uses. */
+    bool (*words)(const void *self, const char *project, const char *pipeline, const char *stage);
 };
 
 /* Creates an empty cache. PL_ENOMEM. */
@@ -85,7 +89,7 @@ static inline void pl_graph_drawing_destroyp(struct pl_graph_drawing **drawing)
 PL_MUST_CHECK
 int pl_graph_picture(struct pl_graph_views *views, struct pl_graph_drawing *drawing, const char *known,
                      char ret_etag[PL_GRAPH_ETAG_SIZE], struct pl_buf *ret, struct pl_err *err);
-/* Whether the output of a stage is out of date. Texts are borrowed. */
+/* Whether the output of a stage is out of date. Texts are borrowed, and "" if they were not wanted. */
 struct pl_graph_freshness {
     struct pl_freshness is;
     const char *run;     /* that brings it up to date; "" = none does */
@@ -98,13 +102,15 @@ json_t *pl_graph_freshness_json(const struct pl_graph_freshness *f);
 /* A stage, or one of its inputs. */
 struct pl_graph_use {
     const char *project, *stage, *pipeline;
-    bool stale; /* the stage has an output that is out of date */
+    bool stopped; /* its pipeline is */
+    bool stale;   /* the stage has an output that is out of date */
     const struct pl_graph_freshness *fresh;
     const char *from_project, *from_repo; /* repo that the stage reads; NULL = this is about the stage itself */
+    bool from_stage;                      /* a stage writes the branch that it reads */
 };
 
-/* Calls `fn` for each stage that the caller sees, and for each of its inputs after it. Of `ask` only `readable` and `who`
- * count. PL_ENOMEM, errors of the database and of `fn`. */
+/* Calls `fn` for each stage that the caller sees, and for each of its inputs after it. Of `ask` only `readable`, `who` and what
+ * follows them count. Names of `fn` live as long as the view. PL_ENOMEM, errors of the database and of `fn`. */
 PL_MUST_CHECK
 int pl_graph_uses(const struct pl_graph_view *view, struct pl_conn *c, const struct pl_graph_ask *ask,
                   int (*fn)(void *self, const struct pl_graph_use *use, struct pl_err *err), void *self, struct pl_err *err);

@@ -381,6 +381,7 @@ static int read_stage(struct reading *r, const struct pl_rows *rows, struct pl_e
     struct graph_input *inputs;
     struct graph_stage stage = {.id = pl_col_int(rows, ID),
                                 .gpus = (uint32_t)json_integer_value(json_object_get(gpu, "count")),
+                                .uncached = json_is_false(json_object_get(spec, "cache")),
                                 .gpu_required = !json_is_false(json_object_get(gpu, "required"))};
     char ref[GRAPH_REF_SIZE];
     int e;

@@ -135,6 +135,9 @@ static void an_output_is_of_another_stage_if_what_made_it_differs(void **state)
         {"'input':{'repo':'r','glob':'/'}", "'input':{'repo':'r','glob':'/*'}", false, PL_OUTPUT_BY_INPUT},
         {"'input':{'repo':'r','reference':true,'files':['a']}", "'input':{'repo':'r','reference':true,'files':['b']}", false,
          PL_OUTPUT_SAME},
+        {"'image':'a:1','input':{'repo':'r','glob':'/'}", "'image':'a:2','input':{'repo':'r','glob':'/*'}", true,
+         PL_OUTPUT_BY_BOTH},
+        {"'input':{'repo':'r','glob':'/'}", "'cache':false,'input':{'repo':'r','glob':'/*'}", false, PL_OUTPUT_BY_BOTH},
         {"'output':{'prefix':'a/'}", "'output':{'prefix':'b/'}", false, PL_OUTPUT_BY_FORM},
         {"'output':{'expect':['/a']}", "'output':{'expect':['/b']}", false, PL_OUTPUT_SAME},
     };

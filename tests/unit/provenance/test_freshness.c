@@ -17,6 +17,7 @@ static const struct pl_freshness_input two_newer[] = {{"in", RUN, true, false, 0
                                                       {"more", RUN, false, false, 0}};
 static const struct pl_freshness_input behind[] = {{"prepare", RUN, true, true, PL_STALE_CODE | PL_STALE_SKIPPED}};
 static const struct pl_freshness_input empty[] = {{"in", "", false, false, 0}};
+static const struct pl_freshness_input hidden[] = {{"in", RUN, true, false, 0}, {.name = "far", .head = "", .hidden = true}};
 static const struct pl_freshness_input half_empty[] = {{"in", RUN, false, false, 0}, {"labels", "", false, false, 0}};
 
 #define INPUTS(list)  .inputs = list, .n_inputs = PL_ARRAY_SIZE(list)
@@ -120,6 +121,31 @@ static const struct {
      PL_FRESHNESS_STALE,
      -1,
      "out of date: code changed in run 5e11aa00, input in changed in run 9ab2f1c4",
+     "pipelinectl run pipeline lab"},
+    {"code, and the selection of inputs",
+     {MADE, INPUTS(read_one), .change = PL_OUTPUT_BY_BOTH},
+     PL_FRESHNESS_STALE,
+     -1,
+     "out of date: code changed in run 5e11aa00",
+     "pipelinectl run pipeline lab"},
+    {"an input that is hidden", {MADE, INPUTS(hidden)}, PL_FRESHNESS_CURRENT, -1, "", ""},
+    {"code, and an input that is hidden",
+     {MADE, INPUTS(hidden), .change = PL_OUTPUT_BY_CODE},
+     PL_FRESHNESS_STALE,
+     -1,
+     "out of date: code changed in run 5e11aa00",
+     "pipelinectl run pipeline lab"},
+    {"skipped datums without a cache",
+     {MADE, .skipped = 3, .uncached = true, INPUTS(read_one)},
+     PL_FRESHNESS_STALE,
+     22,
+     "out of date: 3 datums skipped",
+     "pipelinectl run pipeline lab"},
+    {"code without a cache, and a job of it failed",
+     {MADE_OF(22, 5), .uncached = true, INPUTS(read_one), .change = PL_OUTPUT_BY_CODE},
+     PL_FRESHNESS_STALE,
+     22,
+     "out of date: 22 datums, code changed in run 5e11aa00",
      "pipelinectl run pipeline lab"},
     {"skipped datums",
      {MADE, .skipped = 3, INPUTS(read_one)},
@@ -226,22 +252,24 @@ static void a_run_is_priced_by_what_is_known(void **state)
         const char *what;
         unsigned why;
         int64_t datums, total;
-        bool force, upstream;
+        bool force, upstream, every;
         struct pl_freshness_price price;
     } table[] = {
-        {"current", 0, 0, 22, false, false, {0, false}},
-        {"current, forced", 0, 0, 22, true, false, {22, false}},
-        {"current, its input may change", 0, 0, 22, false, true, {22, true}},
-        {"code", PL_STALE_CODE, 22, 22, false, false, {22, false}},
-        {"code, its input may change", PL_STALE_CODE, 22, 22, false, true, {22, true}},
-        {"a newer input", PL_STALE_INPUT, -1, 22, false, false, {22, true}},
-        {"skipped", PL_STALE_SKIPPED, 3, 22, false, false, {3, false}},
-        {"a failed job of new code", PL_STALE_CODE, 5, 22, false, false, {5, false}},
+        {"current", 0, 0, 22, false, false, false, {0, false}},
+        {"current, forced", 0, 0, 22, true, false, false, {22, false}},
+        {"current, without a cache", 0, 0, 22, false, false, true, {22, false}},
+        {"an input that is hidden", 0, -1, 22, false, false, false, {22, true}},
+        {"current, its input may change", 0, 0, 22, false, true, false, {22, true}},
+        {"code", PL_STALE_CODE, 22, 22, false, false, false, {22, false}},
+        {"code, its input may change", PL_STALE_CODE, 22, 22, false, true, false, {22, true}},
+        {"a newer input", PL_STALE_INPUT, -1, 22, false, false, false, {22, true}},
+        {"skipped", PL_STALE_SKIPPED, 3, 22, false, false, false, {3, false}},
+        {"a failed job of new code", PL_STALE_CODE, 5, 22, false, false, false, {5, false}},
     };
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
-        const struct pl_freshness f = {.why = table[i].why, .datums = table[i].datums};
+        const struct pl_freshness f = {.why = table[i].why, .datums = table[i].datums, .every = table[i].every};
         const struct pl_freshness_price p = pl_freshness_price(&f, table[i].total, table[i].force, table[i].upstream);
 
         if (p.datums != table[i].price.datums || p.at_most != table[i].price.at_most)
