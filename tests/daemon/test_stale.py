@@ -1,6 +1,7 @@
 """Which outputs are out of date, why, what mends them, and what that costs: status --stale, list and inspect pipeline, the API."""
 
 from conftest import sh, wait_until
+from people import User
 
 COPY = 'cp -r "$PL_INPUT_IN"/. "$PL_OUT"/'
 
@@ -192,3 +193,78 @@ def test_a_dry_run_is_refused_as_the_run_would_be(project):
     assert 'has no stage "none"' in refused("--stage", "none").err
     project.d.post(f"/pipelines/{project.name}/p/stop")
     assert "stopped" in refused().err
+
+
+def test_a_dry_run_leaves_open_commits_open(project):
+    """A put that waits for its commit is no part of the price, and a question ends no commit."""
+    project.repo("in").stages(sh("lab", COPY))
+    project.run("in", {"a": "1"})
+    project.d.http("PATCH", f"/api/v1/repos/{project.name}/in", {"commit_window": "60s"})
+    project.push("in", "b", b"2")
+    before = project.commits("in")
+    assert prices(project) == {"lab": (0, 1, False)}
+    assert project.commits("in") == before
+    project.wait(project.d.post(f"/pipelines/{project.name}/p/run")["run"])
+    assert len(project.commits("in")) == len(before) + 1, "the run itself reads the put"
+
+
+def test_a_stage_without_a_cache_runs_every_datum(project):
+    bad = 'test "$(cat $PL_INPUT_IN)" != bad; cp "$PL_INPUT_IN" "$PL_OUT"/'
+    project.repo("in").stages(sh("lab", bad, glob="/*", cache=False, on_error="skip"), sh("end", 'cp -r "$PL_INPUT_LAB"/. "$PL_OUT"/', repo="lab"))
+    project.run("in", {"a": "1", "b": "2", "c": "3"})
+    assert prices(project) == {"lab": (3, 3, False), "end": (1, 1, True)}
+    run = project.wait(project.d.post(f"/pipelines/{project.name}/p/run")["run"])["id"]
+    assert project.d.job(run, "lab")["datums"]["done"] == 3
+    project.run("in", {"c": "bad"})
+    assert states(project)["lab"] == ("stale", ["skipped"], 3), "not the one that was skipped alone"
+
+
+def test_a_dry_run_prices_the_stages_of_other_pipelines_that_follow(project):
+    """But none of a stopped one, which get no jobs."""
+    project.repo("in").stages(sh("lab", COPY))
+    for pipeline, stage in (("second", "end"), ("third", "halted")):
+        project.stages(sh(stage, 'cp -r "$PL_INPUT_LAB"/. "$PL_OUT"/', repo="lab"), pipeline=pipeline)
+    project.run("in", {"a": "1"})
+    project.d.post(f"/pipelines/{project.name}/third/stop")
+    assert prices(project, "--force") == {"lab": (1, 1, False), "end": (1, 1, True)}
+    got = project.d.post(f"/pipelines/{project.name}/p/run", {"dry_run": True})
+    assert [(one["project"], one["pipeline"], one["stage"]) for one in got["prices"]] == [(project.name, "p", "lab"), (project.name, "second", "end")]
+    said = project.d.ctl("run", "pipeline", f"{project.name}/p", "--dry-run", "--force").out
+    assert "a run would have 2 stages" in said and "end (second)" in said
+    run = project.wait(project.d.post(f"/pipelines/{project.name}/p/run", {"force": True})["run"])["id"]
+    assert {job["stage"] for job in project.d.get(f"/runs/{run}")["jobs"]} == {"lab", "end"}
+
+
+def test_changed_code_and_another_glob_leave_the_number_open(project):
+    project.repo("in").stages(sh("lab", COPY))
+    project.run("in", {"a": "1", "b": "2"})
+    project.d.post(f"/pipelines/{project.name}/p/stop")
+    project.stages(sh("lab", f"true; {COPY}", glob="/*"), update=True)
+    assert states(project) == {"lab": ("stale", ["code"], None)}
+
+
+def test_the_version_that_is_named_brought_the_change(project):
+    """Later changes of fields that touch no datum, and a way back and forth, name no other version."""
+    def reason(**more):
+        project.stages(sh("lab", COPY, **more), update=True)
+        return freshness(project)["lab"]["text"]
+
+    project.repo("in").stages(sh("lab", COPY))
+    project.run("in", {"a": "1"})
+    project.d.post(f"/pipelines/{project.name}/p/stop")
+    assert "selection of inputs changed in version 2" in reason(glob="/*")
+    assert "selection of inputs changed in version 2" in reason(glob="/*", workers=3)
+    assert reason(workers=3) == ""
+    assert "code changed in version 5" in reason(workers=3, cache={"salt": "x"})
+
+
+def test_an_input_that_may_not_be_read_leaves_the_number_open(project):
+    """What changed there is not told, and neither is that nothing did."""
+    elsewhere = project.d.project(f"{project.name}-b").repo("far")
+    project.repo("in").stages(sh("lab", "true", repo=f"{elsewhere.name}/far"), sh("apart", COPY))
+    elsewhere.run("far", {"a": "1"})
+    project.run("in", {"a": "1"})
+    user = User(project.d, f"{project.name}-u", (project.name, "writer"))
+    got = project.d.http("POST", f"/api/v1/pipelines/{project.name}/p/run", {"dry_run": True}, token=user.token)["prices"]
+    assert {one["stage"]: (one["again"]["datums"], one["again"]["at_most"]) for one in got} == {"lab": (1, True), "apart": (0, False)}
+    assert prices(project) == {"lab": (0, 1, False), "apart": (0, 1, False)}

@@ -65,42 +65,26 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
 
 /* ---- what is out of date ---- */
 
-/* The stages that are read, with their freshness. */
+/* The freshness of the stages of some pipelines. */
 struct stages_read {
-    const char *project, *pipeline; /* only those of this one; NULL = of all */
-    json_t *list;                   /* NULL = not wanted: [{"project", "stage", "inputs": ["PROJECT/STAGE"…]}] */
-    json_t *fresh;                  /* "PROJECT/STAGE" → the freshness as JSON */
-    struct pl_freshness *is;        /* of the stages of `list`; NULL = not wanted */
-    size_t room;                    /* of `is` */
+    json_t *pipelines; /* "PROJECT/PIPELINE" → true: those that are wanted */
+    json_t *fresh;     /* "PROJECT/STAGE" → the freshness as JSON */
 };
 
 static void stages_read_finish(struct stages_read *s)
 {
-    json_decref(s->list);
+    json_decref(s->pipelines);
     json_decref(s->fresh);
-    free(s->is);
 }
 
-/* Adds a stage to the list, or one of the inputs of the stage that was added last. */
-static int list_use(struct stages_read *s, const struct pl_graph_use *use, struct pl_err *err)
+static bool is_wanted(const void *self, const char *project, const char *pipeline, const char *stage)
 {
-    const size_t n = json_array_size(s->list);
-    json_t *last;
+    const struct stages_read *s = self;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
 
-    if (use->from_repo) {
-        last = json_object_get(json_array_get(s->list, n - 1), "inputs");
-        return pl_json_add(last, json_sprintf("%s/%s", use->from_project, use->from_repo), err);
-    }
-    if (n == s->room) {
-        struct pl_freshness *more = reallocarray(s->is, 2 * n + 16, sizeof *more);
-
-        if (!more)
-            return pl_err_nomem(err);
-        s->is = more;
-        s->room = 2 * n + 16;
-    }
-    s->is[n] = use->fresh->is;
-    return pl_json_add(s->list, json_pack("{s:s, s:s, s:[]}", "project", use->project, "stage", use->stage, "inputs"), err);
+    (void)stage;
+    snprintf(key, sizeof key, "%s/%s", project, pipeline);
+    return json_object_get(s->pipelines, key) != NULL;
 }
 
 static int take_use(void *self, const struct pl_graph_use *use, struct pl_err *err)
@@ -108,24 +92,32 @@ static int take_use(void *self, const struct pl_graph_use *use, struct pl_err *e
     struct stages_read *s = self;
     char key[2 * PL_NAME_MAX_BYTES + 2];
 
-    if (s->pipeline && (!pl_streq(use->project, s->project) || !pl_streq(use->pipeline, s->pipeline)))
+    if (use->from_repo || !is_wanted(s, use->project, use->pipeline, use->stage))
         return 0;
     snprintf(key, sizeof key, "%s/%s", use->project, use->stage);
-    if (!use->from_repo && json_object_set_new(s->fresh, key, pl_graph_freshness_json(use->fresh)) < 0)
-        return pl_err_nomem(err);
-    return s->list ? list_use(s, use, err) : 0;
+    return json_object_set_new(s->fresh, key, pl_graph_freshness_json(use->fresh)) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Reads the freshness of the current stages that the principal may see. */
-static int read_stages(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, struct stages_read *ret,
-                       struct pl_err *err)
+/* Reads the freshness of the current stages of these pipelines ([{"project", "name"}…]) that the principal may see. */
+static int read_stages(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, const json_t *pipelines,
+                       struct stages_read *ret, struct pl_err *err)
 {
-    const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req)};
+    const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req), .words = is_wanted};
     _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    const json_t *one;
+    size_t i;
     int r;
 
+    ret->pipelines = json_object();
     ret->fresh = json_object();
-    r = ret->fresh ? pl_graph_view_get(a->graphs, c, &view, err) : pl_err_nomem(err);
+    r = ret->pipelines && ret->fresh ? pl_graph_view_get(a->graphs, c, &view, err) : pl_err_nomem(err);
+    json_array_foreach((json_t *)(uintptr_t)pipelines, i, one)
+    {
+        snprintf(key, sizeof key, "%s/%s", pl_json_str(one, "project"), pl_json_str(one, "name"));
+        if (r == 0 && json_object_set_new(ret->pipelines, key, json_true()) < 0)
+            r = pl_err_nomem(err);
+    }
     return r < 0 ? r : pl_graph_uses(view, c, &ask, take_use, ret, err);
 }
 
@@ -150,132 +142,113 @@ static int add_freshness(const struct stages_read *s, json_t *pipeline, struct p
 
 /* ---- run ---- */
 
-/* Returns the number of this stage ("PROJECT/STAGE") in the list; its size = it is not there. */
-static size_t stage_at(const json_t *list, const char *key)
-{
-    char name[2 * PL_NAME_MAX_BYTES + 2];
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach((json_t *)(uintptr_t)list, i, one)
-    {
-        snprintf(name, sizeof name, "%s/%s", pl_json_str(one, "project"), pl_json_str(one, "stage"));
-        if (pl_streq(name, key))
-            break;
-    }
-    return i;
-}
-
-/* What a run does with a stage. */
-struct part {
-    bool begins;  /* the run begins with it */
-    bool in;      /* it, or a stage that it reads, is in the run */
-    bool follows; /* a stage that it reads may get a new output in the run */
-    bool priced;
+/* The price of a run while the stages come, each after those that it reads. */
+struct pricing {
+    struct pl_conn *c;
+    const struct pl_manual_run_args *args;
+    json_t *begins;     /* "PROJECT/STAGE" → true: stages with which the run begins */
+    json_t *in;         /* "PROJECT/STAGE" → whether the output may be a new one, of each stage that is in the run */
+    json_t *prices;     /* the reply's */
+    bool has_stage;     /* one was told; below is what is known of it, and its inputs still come */
+    bool reads_run;     /* a stage that it reads is in the run */
+    bool reads_changed; /* and may get a new output there */
+    struct pl_graph_use stage;
+    struct pl_freshness is;
 };
 
-/* Finds out what of the stage's inputs is in the run. Returns whether all of those have been priced. */
-static bool look_at_inputs(const json_t *list, const struct part *parts, const json_t *prices, size_t i, struct part *ret)
+static void pricing_finish(struct pricing *p)
 {
-    const json_t *key, *again;
-    bool all = true;
-    size_t k;
-
-    json_array_foreach(json_object_get(json_array_get(list, i), "inputs"), k, key)
-    {
-        const size_t from = stage_at(list, json_string_value(key));
-
-        if (from == i || from == json_array_size(list))
-            continue;
-        all &= parts[from].priced;
-        again = json_object_get(json_array_get(prices, from), "again");
-        ret->in |= parts[from].in;
-        ret->follows |= parts[from].in && (!again || json_integer_value(json_object_get(again, "datums")) > 0);
-    }
-    return all;
+    json_decref(p->begins);
+    json_decref(p->in);
+    json_decref(p->prices);
 }
 
-/* Prices the stage and puts it at its place in `prices`. A stage that never had a job has no price. */
-static int price_stage(struct pl_conn *c, const struct stages_read *s, size_t i, const struct part *part, bool force,
-                       json_t *prices, struct pl_err *err)
+/* Adds the price of the stage whose inputs have come. One that never had a job has no price, one of a stopped pipeline gets no job. */
+static int price_stage(struct pricing *p, struct pl_err *err)
 {
-    const json_t *one = json_array_get(s->list, i);
+    struct pl_freshness_price price = {.datums = -1};
     struct pl_stage_past past;
-    json_t *price = json_pack("{s:s}", "stage", pl_json_str(one, "stage"));
-    int r = price ? pl_stage_past_read(c, pl_json_str(one, "project"), pl_json_str(one, "stage"), &past, err) : pl_err_nomem(err);
-
-    if (r == 0 && past.datums >= 0) {
-        const struct pl_freshness_price p = pl_freshness_price(&s->is[i], past.datums, force && part->begins, part->follows);
-        json_t *again = pl_stage_past_json(&past, p.datums, p.at_most);
-
-        r = !again || json_object_set_new(price, "again", again) < 0 ? pl_err_nomem(err) : 0;
-    }
-    if (r == 0 && json_array_set(prices, i, price) < 0)
-        r = pl_err_nomem(err);
-    json_decref(price);
-    return r;
-}
-
-/* Prices the stages that the run would have, each after those that it reads; the others stay null. */
-static int price_all(struct pl_conn *c, const struct stages_read *s, const struct pl_manual_run_args *args, json_t *prices,
-                     struct pl_err *err)
-{
-    const size_t n = json_array_size(s->list);
-    _cleanup_free_ struct part *parts = calloc(n + 1, sizeof *parts);
-    bool more = parts != NULL;
+    json_t *again = NULL;
     char key[2 * PL_NAME_MAX_BYTES + 2];
-    const json_t *pair;
-    int r = parts ? 0 : pl_err_nomem(err);
-    size_t i;
+    bool begins;
+    int r;
 
-    json_array_foreach(args->stages, i, pair)
-    {
-        size_t at;
-
-        snprintf(key, sizeof key, "%s/%s", args->project, json_string_value(json_array_get(pair, 1)));
-        at = stage_at(s->list, key);
-        if (parts && at < n)
-            parts[at].begins = parts[at].in = true;
+    snprintf(key, sizeof key, "%s/%s", p->stage.project, p->stage.stage);
+    begins = json_object_get(p->begins, key) != NULL;
+    if (!p->has_stage || p->stage.stopped || !(begins || p->reads_run))
+        return 0;
+    r = pl_stage_past_read(p->c, p->stage.project, p->stage.stage, &past, err);
+    if (r == 0 && past.datums >= 0) {
+        price = pl_freshness_price(&p->is, past.datums, p->args->force && begins, p->reads_changed);
+        again = pl_stage_past_json(&past, price.datums, price.at_most);
+        r = again ? 0 : pl_err_nomem(err);
     }
-    for (i = 0; r == 0 && i < n; i++)
-        r = pl_json_add(prices, json_null(), err);
-    while (r == 0 && more) { /* a stage reads none that reads it, so that each round prices one at least */
-        more = false;
-        for (i = 0; r == 0 && i < n; i++) {
-            if (parts[i].priced || !look_at_inputs(s->list, parts, prices, i, &parts[i]))
-                continue;
-            parts[i].priced = more = true;
-            r = parts[i].in ? price_stage(c, s, i, &parts[i], args->force, prices, err) : 0;
-        }
-    }
+    r = r < 0 ? r
+              : pl_json_add(p->prices,
+                            json_pack("{s:s, s:s, s:s, s:O*}", "project", p->stage.project, "pipeline", p->stage.pipeline,
+                                      "stage", p->stage.stage, "again", again),
+                            err);
+    json_decref(again);
+    if (r == 0 && json_object_set_new(p->in, key, json_boolean(price.datums != 0 || p->is.why != 0)) < 0)
+        r = pl_err_nomem(err);
     return r;
 }
 
-/* Answers what a run of the pipeline would do. */
+static int take_priced(void *self, const struct pl_graph_use *use, struct pl_err *err)
+{
+    struct pricing *p = self;
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    const json_t *from;
+    int r;
+
+    if (!use->from_repo) {
+        r = price_stage(p, err);
+        p->has_stage = true;
+        p->reads_run = p->reads_changed = false;
+        p->stage = *use;
+        p->is = use->fresh->is;
+        return r;
+    }
+    snprintf(key, sizeof key, "%s/%s", use->from_project, use->from_repo);
+    from = use->from_stage ? json_object_get(p->in, key) : NULL;
+    p->reads_run |= from != NULL;
+    p->reads_changed |= json_is_true(from);
+    return 0;
+}
+
+static bool without_words(const void *self, const char *project, const char *pipeline, const char *stage)
+{
+    (void)self, (void)project, (void)pipeline, (void)stage;
+    return false;
+}
+
+/* Answers what a run would do with the stages with which it begins and with all that follow, in any pipeline. */
 static int price_run(struct pl_api *a, const struct pl_http_request *req, const struct pl_manual_run_args *args, json_t **ret,
                      struct pl_err *err)
 {
+    const struct pl_graph_ask ask = {
+        .readable = pl_access_may_read, .who = pl_http_context(req), .in_order = true, .words = without_words};
+    _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-    _cleanup_(stages_read_finish) struct stages_read stages = {.project = args->project,
-                                                               .pipeline = args->pipeline,
-                                                               .list = json_array()};
-    _cleanup_(json_decrefp) json_t *all = json_array();
-    json_t *prices = json_array(), *one;
+    _cleanup_(pricing_finish) struct pricing p = {
+        .c = rd.conn, .args = args, .begins = json_object(), .in = json_object(), .prices = json_array()};
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    const json_t *pair;
     size_t i;
-    int r = stages.list && all && prices ? read_stages(a, req, rd.conn, &stages, err) : pl_err_nomem(err);
+    int r = p.begins && p.in && p.prices ? pl_graph_view_get(a->graphs, rd.conn, &view, err) : pl_err_nomem(err);
 
-    r = r < 0 ? r : price_all(rd.conn, &stages, args, all, err);
-    json_array_foreach(all, i, one)
+    json_array_foreach(args->stages, i, pair)
     {
-        if (r == 0 && json_is_object(one) && json_array_append(prices, one) < 0)
+        snprintf(key, sizeof key, "%s/%s", json_string_value(json_array_get(pair, 0)),
+                 json_string_value(json_array_get(pair, 1)));
+        if (r == 0 && json_object_set_new(p.begins, key, json_true()) < 0)
             r = pl_err_nomem(err);
     }
-    if (r < 0) {
-        json_decref(prices);
-        return r;
-    }
-    *ret = prices;
-    return 0;
+    r = r < 0 ? r : pl_graph_uses(view, rd.conn, &ask, take_priced, &p, err);
+    r = r < 0 ? r : price_stage(&p, err);
+    if (r == 0)
+        *ret = json_incref(p.prices);
+    return r;
 }
 
 static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -289,8 +262,8 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     args.force = force;
     args.dry_run = dry_run;
     args.asker = pl_api_asker(req);
-    /* the run must read all puts that were acknowledged before this request */
-    r = r < 0 ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
+    /* the run must read all puts that were acknowledged before this request; a dry run ends no commit, which would set off a run */
+    r = r < 0 || dry_run ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
     if (dry_run && r == PL_ECANCELED)
         r = price_run(a, req, &args, &prices, err);
@@ -427,12 +400,11 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
     json_t *list = json_array(), *one;
     int64_t after = 0;
     char last[32] = "";
-    size_t n = 0;
+    size_t n = 0, i;
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_page_number(&page, 0, &after, err);
     r = r < 0 ? r : pl_api_project_filter(req, rd.conn, &project, err);
-    r = r < 0 ? r : read_stages(a, req, rd.conn, &stages, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 AND readable(project, NULL)"
@@ -443,11 +415,13 @@ static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t 
         if (r < 0)
             break;
         json_array_append_new(list, one);
-        r = add_freshness(&stages, one, err);
-        if (r < 0)
-            break;
         snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
         n++;
+    }
+    r = r < 0 ? r : read_stages(a, req, rd.conn, list, &stages, err);
+    json_array_foreach(list, i, one)
+    {
+        r = r < 0 ? r : add_freshness(&stages, one, err);
     }
     if (r < 0) {
         json_decref(list);
@@ -532,10 +506,10 @@ static int read_pipeline(struct pl_api *a, const struct pl_http_request *req, in
                          json_t **ret, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project"), *name = pl_http_param(req, "pipeline");
-    _cleanup_(stages_read_finish) struct stages_read stages = {.project = project, .pipeline = name};
+    _cleanup_(stages_read_finish) struct stages_read stages = {0};
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    _cleanup_(json_decrefp) json_t *out = NULL;
+    _cleanup_(json_decrefp) json_t *out = NULL, *list = NULL;
     int r = pl_sql_query(rd.conn, err, &rows,
                          VERSION_COLUMNS " AND v.version = iif(?3 = 0, p.version, ?3) WHERE p.project = ?1 AND p.name = ?2",
                          "ssi", project, name, version);
@@ -546,7 +520,8 @@ static int read_pipeline(struct pl_api *a, const struct pl_http_request *req, in
     r = r < 0 ? r : pipeline_json(rd.conn, &rows, true, &out, err);
     r = r < 0 ? r : find_spec(rd.conn, pl_col_int(&rows, 0), pl_col_int(&rows, 3), ret_version, out, err);
     if (r == 0 && pl_col_int(&rows, 3) == pl_col_int(&rows, 8)) {
-        r = read_stages(a, req, rd.conn, &stages, err);
+        list = json_pack("[O]", out);
+        r = list ? read_stages(a, req, rd.conn, list, &stages, err) : pl_err_nomem(err);
         r = r < 0 ? r : add_freshness(&stages, out, err);
     }
     if (r == 0)
@@ -593,6 +568,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/pipelines",
      .json = list_pipelines,
+     .costly = true,
      .verb = PL_VERB_LIST,
      .summary = "Lists pipelines with their stages, and which of these are out of date: `stale` is their number.",
      .query = "project after limit:integer",
@@ -627,8 +603,8 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_DEFINE,
      .summary = "Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their "
                 "inputs; `force` processes every datum again. `dry_run` makes no run: `run` is empty, and `prices` says for each "
-                "stage that "
-                "would be in it how many datums would run `again`, as for an update.",
+                "stage that would be in it, of this pipeline or of another one that follows, how many datums would run `again`, "
+                "as for an update. Puts that wait for the end of a commit do not count.",
      .request = "PipelineRun",
      .reply = "PipelineRunReply"},
     {.method = "POST",
@@ -674,7 +650,7 @@ static const struct pl_api_schema schemas[] = {
      "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] gpu_s:integer "
      "warnings:string[]"},
     {"PipelineRun", "stage:string? force:boolean? dry_run:boolean?"},
-    {"RunPrice", "stage:string again:RunAgain?"},
+    {"RunPrice", "project:string pipeline:string stage:string again:RunAgain?"},
     {"PipelineRunReply", "run:string stages:string[] prices:RunPrice[]?"},
     {"PipelineState", "project:string pipeline:string state:string changed:boolean run:string"},
     {"PipelineDeleted", "project:string deleted:string took:DeleteLoss"},

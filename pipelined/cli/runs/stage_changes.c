@@ -76,16 +76,29 @@ void pl_cli_stage_changes(const struct pl_cli *c, const json_t *stages)
     }
 }
 
-void pl_cli_stage_price(const struct pl_cli *c, const json_t *price)
+/* Writes the name of a stage, with its project and its pipeline if they are not those of `first`: "end", "end (second)",
+ * "other/end (second)". */
+static void name_text(const json_t *price, const json_t *first, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *project = pl_show_text_at(price, "project"), *pipeline = pl_show_text_at(price, "pipeline");
+    const bool near = pl_streq(project, pl_show_text_at(first, "project"));
+    const bool same = near && pl_streq(pipeline, pl_show_text_at(first, "pipeline"));
+
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s%s%s%s%s%s", near ? "" : project, near ? "" : "/", pl_show_text_at(price, "stage"),
+             same ? "" : " (", same ? "" : pipeline, same ? "" : ")");
+}
+
+void pl_cli_stage_price(const struct pl_cli *c, const json_t *price, const json_t *first)
 {
     const json_t *again = pl_show_at(price, "again");
     const json_int_t n = pl_show_int_at(again, "datums"), reused = pl_show_int_at(again, "of") - n;
     const bool at_most = json_is_true(pl_show_at(again, "at_most"));
-    char text[PL_SHOW_TEXT_MAX], some[32] = "";
+    char text[PL_SHOW_TEXT_MAX], name[PL_SHOW_TEXT_MAX], some[32] = "";
 
     again_text(price, text);
     if (again && reused > 0 && !at_most)
         snprintf(some, sizeof some, ", %lld reused", (long long)reused);
-    pl_show_say(c, "  %-20s %s%s\n", pl_show_text_at(price, "stage"),
-                again ? text + strlen(": ") : "it has never run: its datums are not known", again ? some : "");
+    name_text(price, first, name);
+    pl_show_say(c, "  %-20s %s%s\n", name, again ? text + strlen(": ") : "it has never run: its datums are not known",
+                again ? some : "");
 }

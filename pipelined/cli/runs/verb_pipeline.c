@@ -332,7 +332,8 @@ static void say_prices(const struct pl_cli *c, const json_t *answer)
 
     pl_show_say(c, "a run would have %zu stage%s; none was started\n", json_array_size(pl_show_at(answer, "prices")),
                 json_array_size(pl_show_at(answer, "prices")) == 1 ? "" : "s");
-    json_array_foreach(pl_show_at(answer, "prices"), i, one) pl_cli_stage_price(c, one);
+    json_array_foreach(pl_show_at(answer, "prices"), i, one)
+        pl_cli_stage_price(c, one, json_array_get(pl_show_at(answer, "prices"), 0)); /* a run begins with its own pipeline */
 }
 
 static int run_pipeline(struct pl_cli *c, struct pl_err *err)
