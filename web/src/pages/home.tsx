@@ -35,18 +35,24 @@ interface Facts {
 
 const RUNS = 200;
 const NEW_DATA = 5;
+const CHANGES = ["run", "job", "pipeline", "repo", "commit", "source", "store.low"]; // events; `progress` is one, too, but not for the pipelines
 const SOONEST_MS = 2000; // between two loads of all of it: each datum that ends is an event
 
-async function load(signal: AbortSignal): Promise<Facts> {
-  const [status, runs, running, pipelines, pushed, listed] = await Promise.all([
+// What each datum that ends may change.
+async function load(signal: AbortSignal): Promise<Omit<Facts, "pipelines">> {
+  const [status, runs, running, pushed, listed] = await Promise.all([
     get("/api/v1/status", { signal }),
     get("/api/v1/runs", { query: { limit: RUNS }, signal }),
     get("/api/v1/runs", { query: { limit: RUNS, state: "running" }, signal }),
-    get("/api/v1/pipelines", { query: { limit: 1000 }, signal }),
     get("/api/v1/repos", { query: { pushed: true, limit: NEW_DATA }, signal }),
     get("/api/v1/needs", { signal }),
   ]);
-  return { status, runs: runs.runs, moreRuns: Boolean(runs.next), running: running.runs, moreRunning: Boolean(running.next), pipelines: pipelines.pipelines, pushed: pushed.repos, needs: listed.needs.map(needOf) };
+  return { status, runs: runs.runs, moreRuns: Boolean(runs.next), running: running.runs, moreRunning: Boolean(running.next), pushed: pushed.repos, needs: listed.needs.map(needOf) };
+}
+
+// The pipelines, and which of their stages are out of date: a costly request, and the same after a datum as before it.
+async function loadPipelines(signal: AbortSignal): Promise<Pipeline[]> {
+  return (await get("/api/v1/pipelines", { query: { limit: 1000 }, signal })).pipelines;
 }
 
 function headline(needs: Need[], running: number, more: boolean): string {
@@ -200,8 +206,10 @@ function Steps({ data }: { data: Facts }) {
 
 export function Home({ query }: { query: URLSearchParams }) {
   const project = query.get("project") ?? "";
-  const loaded = useLoad("home", load, (event) => ["run", "job", "progress", "pipeline", "repo", "commit", "source", "store.low"].includes(event.type), SOONEST_MS);
-  const data = loaded.data;
+  const rest = useLoad("home", load, (event) => event.type === "progress" || CHANGES.includes(event.type), SOONEST_MS);
+  const pipelines = useLoad("home.pipelines", loadPipelines, (event) => CHANGES.includes(event.type), SOONEST_MS);
+  const data = rest.data && pipelines.data && { ...rest.data, pipelines: pipelines.data };
+  const loaded = { data, error: rest.error ?? pipelines.error, loading: rest.loading || pipelines.loading, reload: () => { rest.reload(); pipelines.reload(); } };
   const needs = data?.needs ?? [];
   const worst = needs[0]?.title ?? "";
   useEffect(() => {
