@@ -1,5 +1,6 @@
-// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+// link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/graph_view pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* The graph over HTTP: which nodes, edges and bands there are, who sees them, what changes its ETag, and the states that need no engine. */
+#include "pipelined/api/graph_view/graph_view.h"
 #include "tests/support/fixtures/api_people.h"
 
 #define GRAPH "/api/v1/graph"
@@ -484,11 +485,62 @@ static void an_ended_job_has_a_word_and_a_device(void **state)
     json_decref(o);
 }
 
+static bool all_are_readable(const void *who, const char *project, const char *name)
+{
+    (void)who, (void)project, (void)name;
+    return true;
+}
+
+static bool is_of_p(const void *self, const char *project, const char *pipeline, const char *stage)
+{
+    (void)self, (void)project, (void)stage;
+    return pl_streq(pipeline, "p");
+}
+
+/* Appends "STAGE:REASONS:" and whether there are words for them. */
+static int add_words(void *self, const struct pl_graph_use *use, struct pl_err *e)
+{
+    char *out = self;
+
+    (void)e;
+    if (!use->from_repo)
+        sprintf(out + strlen(out), "%s:%u:%s ", use->stage, use->fresh->is.why,
+                *use->fresh->text && *use->fresh->command ? "words" : "none");
+    return 0;
+}
+
+/* All stages are decided; words, which may take a query each, are made for those that are asked for. */
+static void words_are_made_for_the_stages_that_are_asked_for(void **state)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
+    struct pl_graph_ask ask = {.readable = all_are_readable, .words = is_of_p, .in_order = true};
+    struct pl_graph_views *views;
+    struct pl_graph_view *view;
+    char some[128] = "", all[128] = "";
+
+    (void)state;
+    does(201, "POST", "/api/v1/repos", "{\"project\":\"default\",\"name\":\"in\"}");
+    set_pipeline("default", "p", "lab<in");
+    set_pipeline("default", "q", "end<in");
+    does(201, "PUT", "/api/v1/repos/default/in/branches/master/files/x", "1");
+    rd = pl_db_read(t.db);
+    MUST(pl_graph_views_create(&views, &err));
+    MUST(pl_graph_view_get(views, rd.conn, &view, &err));
+    MUST(pl_graph_uses(view, rd.conn, &ask, add_words, some, &err));
+    assert_string_equal(some, "lab:32:words end:32:none ");
+    ask.words = NULL;
+    MUST(pl_graph_uses(view, rd.conn, &ask, add_words, all, &err));
+    assert_string_equal(all, "lab:32:words end:32:words ");
+    pl_graph_view_unref(view);
+    pl_graph_views_destroy(views);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(words_are_made_for_the_stages_that_are_asked_for),
         TEST(a_pipeline_is_a_band_of_stages_and_pills),
         TEST(pipelines_that_read_each_other_share_a_band),
         TEST(a_branch_that_the_stage_does_not_write_is_a_pill),
