@@ -2469,7 +2469,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their inputs; `force` processes every datum again. `dry_run` makes no run: `run` is empty, and `prices` says for each stage that would be in it how many datums would run `again`, as for an update. */
+        /** Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their inputs; `force` processes every datum again. `dry_run` makes no run: `run` is empty, and `prices` says for each stage that would be in it, of this pipeline or of another one that follows, how many datums would run `again`, as for an update. Puts that wait for the end of a commit do not count. */
         post: {
             parameters: {
                 query?: never;
@@ -8722,6 +8722,8 @@ export interface components {
         };
         RunPrice: {
             again?: components["schemas"]["RunAgain"] | null;
+            pipeline: string;
+            project: string;
             stage: string;
         };
         RunPush: {
