@@ -136,6 +136,30 @@ def test_a_pipeline_whose_output_another_project_reads_is_not_deleted(project, o
     assert e.value.status == 409 and project.name in e.value.error["message"]
 
 
+def test_a_refused_delete_names_only_stages_that_the_caller_may_read(project, other):
+    other.repo("data", "in").commit("data", {"f": "1"})
+    other.stages(sh("made", "true", "in"))
+    project.stages(reads(other, "s", "true"), reads(other, "t", "true", repo="made"))
+    eve = User(project.d, "eve-" + project.name[-8:], (other.name, "admin"))
+    deletes = [(f"/repos/{other.name}/data", 'repo "data"'), (f"/repos/{other.name}/data/branches/master", 'branch "master" of repo "data"'),
+               (f"/pipelines/{other.name}/p", 'repo "made"')]
+
+    def refusal(path):
+        with pytest.raises(HttpError) as e:
+            project.d.http("DELETE", "/api/v1" + path, token=eve.token)
+        assert e.value.status == 409
+        return e.value.error["message"]
+
+    for path, what in deletes:
+        assert refusal(path) == f"a stage of another project reads {what}: delete its pipeline first, or use --force"
+    project.d.http("PATCH", f"/api/v1/users/{eve.name}", {"roles": [{"scope": project.name, "role": "reader"}]})
+    for (path, what), stage in zip(deletes, "sst"):
+        assert refusal(path).startswith(f'stage "{stage}" of project "{project.name}" reads {what}: ')
+    # a role over the repo alone: the stages of its own project are not the user's either
+    project.d.http("PATCH", f"/api/v1/users/{eve.name}", {"roles": [{"scope": other.name, "role": "none"}, {"scope": other.name + "/in", "role": "admin"}]})
+    assert refusal(f"/repos/{other.name}/in").startswith('a stage reads repo "in": ')
+
+
 def test_a_creator_who_may_not_read_there_is_refused(project, other):
     other.repo("data")
     eve = User(project.d, "eve-" + project.name[-8:], (project.name, "writer"))

@@ -105,6 +105,7 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
                                   .repo = pl_http_param(req, "repo"),
                                   .name = pl_http_param(req, "branch"),
                                   .force = pl_http_query_flag(req, "force"),
+                                  .told = {pl_access_may_read, pl_http_context(req)},
                                   .dry_run = pl_http_query_flag(req, "dry_run")};
     /* finish the branch's open commit first: if it were finished after the branch is deleted, it would create
      * the branch again */

@@ -420,6 +420,7 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     struct pl_repo_args args = {.project = pl_http_param(req, "project"),
                                 .name = pl_http_param(req, "repo"),
                                 .force = pl_http_query_flag(req, "force"),
+                                .told = {pl_access_may_read, pl_http_context(req)},
                                 .dry_run = pl_http_query_flag(req, "dry_run")};
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 

@@ -553,6 +553,7 @@ static int delete_pipeline(struct pl_api *a, struct pl_http_request *req, json_t
                                            .name = pl_http_param(req, "pipeline"),
                                            .keep_repos = pl_http_query_flag(req, "keep_repos"),
                                            .force = pl_http_query_flag(req, "force"),
+                                           .told = {pl_access_may_read, pl_http_context(req)},
                                            .dry_run = pl_http_query_flag(req, "dry_run")};
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_delete, &args, err);
 

@@ -581,7 +581,7 @@ static int delete_outputs(struct pl_tx *tx, struct pl_pipeline_delete_args *a, c
 
     json_array_foreach(names, i, name)
     {
-        struct pl_repo_args repo = {.project = a->project, .name = json_string_value(name), .force = a->force};
+        struct pl_repo_args repo = {.project = a->project, .name = json_string_value(name), .force = a->force, .told = a->told};
         int r = pl_tx_repo_delete(tx, &repo, err);
 
         if (r < 0)

@@ -92,6 +92,7 @@ struct pl_pipeline_delete_args {
     bool force;                 /* delete even if other pipelines read the output repos */
     bool by_source;             /* its source deletes it, because its file is gone */
     bool dry_run;               /* do all, then return PL_ECANCELED, which undoes it */
+    struct pl_told told;        /* who gets the refusal */
     struct pl_delete_loss loss; /* out: what goes with its output repos */
     json_t *outputs;            /* an array to which the names of its output repos are added; borrowed, NULL = none */
 };

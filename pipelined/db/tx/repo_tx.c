@@ -279,33 +279,51 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
 }
 
-/* Refuses with PL_EINUSE if a current stage's spec names the repo, or the branch (if not NULL), as an input. */
-static int find_reader(struct pl_tx *tx, const char *project, const char *repo, const char *branch, struct pl_err *err)
+/* Finds a current stage whose spec names the repo, or the branch (if not NULL), as an input, and says what reads it: a stage that
+ * `to` may see, if there is one; of the others no name is told. Returns 1, or 0 if there is none. */
+static int say_reader(struct pl_tx *tx, const struct pl_told *to, const char *project, const char *repo, const char *branch,
+                      char ret[2 * PL_NAME_MAX_BYTES + 64], struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char leaf[3 * PL_NAME_MAX_BYTES + 3], of[PL_NAME_MAX_BYTES + 16] = "";
-    const char *stage;
+    char leaf[3 * PL_NAME_MAX_BYTES + 3];
+    bool found = false;
     int r;
 
     /* PROJECT/REPO@BRANCH, as inputs are written in effective specs */
     snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : "");
     r = pl_sql_query(
         pl_tx_conn(tx), err, &rows,
-        "SELECT s.name, s.project FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
+        "SELECT DISTINCT s.name, s.project FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
         " AND (t.value = ?1 OR (?2 AND substr(t.value, 1, length(?1)) = ?1))"
-        " ORDER BY s.project <> ?3, s.project, s.name LIMIT 1",
+        " ORDER BY s.project <> ?3, s.project, s.name",
         "sis", leaf, (int64_t)!branch, project);
-    r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
+    while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0) {
+        const char *stage = pl_col_text(&rows, 0), *of = pl_col_text(&rows, 1);
+        const bool own = pl_streq(of, project);
+
+        if (to->readable ? to->readable(to->who, of, stage) : own) {
+            snprintf(ret, 2 * PL_NAME_MAX_BYTES + 64, own ? "stage \"%s\"" : "stage \"%s\" of project \"%s\"", stage, of);
+            return 1;
+        }
+        if (!found)
+            snprintf(ret, 2 * PL_NAME_MAX_BYTES + 64, own ? "a stage" : "a stage of another project");
+        found = true;
+    }
+    return r < 0 ? r : found;
+}
+
+/* Refuses with PL_EINUSE if a current stage reads the repo, or the branch (if not NULL). */
+static int find_reader(struct pl_tx *tx, const struct pl_told *to, const char *project, const char *repo, const char *branch,
+                       struct pl_err *err)
+{
+    char stage[2 * PL_NAME_MAX_BYTES + 64];
+    int r = say_reader(tx, to, project, repo, branch, stage, err);
+
     if (r <= 0)
         return r;
-    stage = pl_col_text(&rows, 0);
-    if (!pl_streq(pl_col_text(&rows, 1), project))
-        snprintf(of, sizeof of, " of project \"%.51s\"", pl_col_text(&rows, 1));
-    return branch ? pl_err_set(err, PL_EINUSE,
-                               "stage \"%s\"%s reads branch \"%s\" of repo \"%s\": delete its pipeline first, or use --force",
-                               stage, of, branch, repo)
-                  : pl_err_set(err, PL_EINUSE, "stage \"%s\"%s reads repo \"%s\": delete its pipeline first, or use --force",
-                               stage, of, repo);
+    return branch ? pl_err_set(err, PL_EINUSE, "%s reads branch \"%s\" of repo \"%s\": delete its pipeline first, or use --force",
+                               stage, branch, repo)
+                  : pl_err_set(err, PL_EINUSE, "%s reads repo \"%s\": delete its pipeline first, or use --force", stage, repo);
 }
 
 /* Checks that the head of the branch, or of every branch (NULL), has no files. */
@@ -363,7 +381,7 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
         return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
     r = r == PL_ENOTFOUND ? 0 : r;
     if (r == 0 && (!a->force || row.git))
-        r = find_reader(tx, a->project, a->name, NULL, err);
+        r = find_reader(tx, &a->told, a->project, a->name, NULL, err);
     if (r == PL_EINUSE && row.git) /* one made by hand in its place would pass for the git repository */
         r = pl_err_set(err, r, "repo \"%s\" follows a git repository, and a stage reads it: delete its pipeline first", a->name);
     if (r == 0 && a->empty)
@@ -529,7 +547,7 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (repo.output && !made)
         return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is written by a stage: delete the stage's pipeline",
                           a->name, a->repo);
-    r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
+    r = a->force ? 0 : find_reader(tx, &a->told, a->project, a->repo, a->name, err);
     r = r < 0 || !a->empty ? r : check_empty(tx, repo.id, a->name, err);
     r = r < 0 ? r : branch_loss(tx, repo.id, id, &a->loss, err);
     r = r < 0 ? r : end_dry_run(a->dry_run, err);

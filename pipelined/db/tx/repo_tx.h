@@ -9,6 +9,13 @@
 #define PL_REPO_COMMIT_WINDOW_MAX_MS 60000
 #define PL_BRANCH_LOSS_MAX           10000 /* commits that are looked at for what the delete of a branch takes away */
 
+/* The user to whom a refusal is told. It names no stage that the user may not read. `readable` NULL: it is told to whoever
+ * reads the project, and names only stages of the project itself. */
+struct pl_told {
+    pl_readable_fn readable;
+    const void *who; /* borrowed */
+};
+
 /* What a delete takes away. Files and bytes are those of the branches' heads, which is what users see of a repo. */
 struct pl_delete_loss {
     int64_t repos, commits, files, bytes, notifications;
@@ -32,6 +39,7 @@ struct pl_repo_args {
     bool network_off;           /* its stages have no network, whatever their specs say */
     int64_t id;                 /* out, for a delete: row id of the deleted repo */
     bool dry_run;               /* delete: do all, then return PL_ECANCELED, which undoes it */
+    struct pl_told told;        /* delete: who gets the refusal */
     struct pl_delete_loss loss; /* out, for a delete: what it takes away */
     /* Options of input repos. */
     bool set_window;          /* true: set commit_window_ms */
@@ -68,10 +76,11 @@ struct pl_branch_args {
     const char *project;
     const char *repo;
     const char *name;
-    const char *from; /* create, move: a ref of the same repo; create: "" = start without a commit */
-    bool force;       /* create: move the branch if it exists; delete: even if a current stage reads it */
-    bool empty;       /* delete: only if its head has no file */
-    bool dry_run;     /* delete: only count what would go, then return PL_ECANCELED */
+    const char *from;    /* create, move: a ref of the same repo; create: "" = start without a commit */
+    bool force;          /* create: move the branch if it exists; delete: even if a current stage reads it */
+    bool empty;          /* delete: only if its head has no file */
+    bool dry_run;        /* delete: only count what would go, then return PL_ECANCELED */
+    struct pl_told told; /* delete: who gets the refusal */
     /* out, for a delete: `commits` that the repo's rule no longer keeps without the branch, at most
      * PL_BRANCH_LOSS_MAX, and the files of the head if it is one of them. Those that something was made from, or that a job
      * reads, stay nevertheless. */

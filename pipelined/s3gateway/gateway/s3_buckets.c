@@ -167,7 +167,8 @@ static int remove_branch(void *self, struct pl_err *err)
 {
     struct pl_s3_request *q = self;
     const struct pl_s3_target *t = &q->target;
-    struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch, .empty = true};
+    struct pl_branch_args args = {
+        .project = t->project, .repo = t->repo, .name = t->branch, .empty = true, .told = {pl_access_may_read, q->who}};
 
     /* the branch's CORS rules are those of its time: a new branch of this name does not have them */
     return pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
@@ -177,7 +178,7 @@ static int remove_repo(void *self, struct pl_err *err)
 {
     struct pl_s3_request *q = self;
     const struct pl_s3_target *t = &q->target;
-    struct pl_repo_args args = {.project = t->project, .name = t->repo, .empty = true};
+    struct pl_repo_args args = {.project = t->project, .name = t->repo, .empty = true, .told = {pl_access_may_read, q->who}};
     int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
 
     if (r == 0)
