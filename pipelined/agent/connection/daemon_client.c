@@ -30,10 +30,8 @@ struct endpoint {
     struct endpoint *older;
     char *url;
     struct pl_http_client *client;
-    struct pl_remote *remote; /* the store of the stage's project; NULL until it was opened */
-    struct store *others;     /* stores of other projects that the stage reads */
-    /* `remote` has an open upload session */
-    bool in_session;
+    struct store *stores; /* of the stage's project and of others that it reads, as far as they were opened */
+    bool in_session;      /* the store of the stage's project has an open upload session */
 };
 
 struct pl_uplink {
@@ -46,7 +44,9 @@ struct pl_uplink {
     int64_t orphan_ms;
     atomic_bool *stopping;
     int wake_fd; /* eventfd; stays readable once the agent is stopping */
-    /* guards current, its stores and sessions, sessions_ended, token */
+    /* held while an upload session is opened; taken before `lock` */
+    pthread_mutex_t session_lock;
+    /* guards current, its stores and sessions, sessions_ended, token; no request is made while it is held */
     pthread_mutex_t lock;
     struct endpoint *current;
     uint64_t sessions_ended;
@@ -105,6 +105,7 @@ int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct
 
     if (!l)
         return pl_err_nomem(err);
+    pthread_mutex_init(&l->session_lock, NULL);
     pthread_mutex_init(&l->lock, NULL);
     l->stopping = config->stopping;
     l->remedy = config->remedy;
@@ -129,9 +130,19 @@ int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct
     return 0;
 }
 
-static void close_others(struct endpoint *e)
+/* Finds the endpoint's store of a project; NULL = it was not opened yet. Call with the lock held. */
+static struct pl_remote *find_store(const struct endpoint *e, const char *project)
 {
-    for (struct store *s = e->others, *next; s; s = next) {
+    const struct store *s = e->stores;
+
+    while (s && !pl_streq(s->project, project))
+        s = s->next;
+    return s ? s->remote : NULL;
+}
+
+static void close_stores(struct endpoint *e)
+{
+    for (struct store *s = e->stores, *next; s; s = next) {
         next = s->next;
         pl_remote_close(s->remote);
         free(s->project);
@@ -146,14 +157,14 @@ struct pl_uplink *pl_daemon_client_destroy(struct pl_uplink *l)
     for (struct endpoint *e = l->current, *older; e; e = older) {
         older = e->older;
         if (e->in_session && e == l->current && !pl_daemon_client_down(l))
-            pl_remote_end_session(e->remote);
-        pl_remote_close(e->remote);
-        close_others(e);
+            pl_remote_end_session(find_store(e, l->project));
+        close_stores(e);
         pl_http_client_destroy(e->client);
         free(e->url);
         free(e);
     }
     pl_closep(&l->wake_fd);
+    pthread_mutex_destroy(&l->session_lock);
     pthread_mutex_destroy(&l->lock);
     free(l->url_file);
     free(l->token);
@@ -314,9 +325,7 @@ void pl_uplink_interrupt(struct pl_uplink *l)
     pthread_mutex_lock(&l->lock);
     for (struct endpoint *e = l->current; e; e = e->older) {
         pl_http_client_interrupt(e->client);
-        if (e->remote)
-            pl_remote_interrupt(e->remote);
-        for (struct store *s = e->others; s; s = s->next)
+        for (struct store *s = e->stores; s; s = s->next)
             pl_remote_interrupt(s->remote);
     }
     pthread_mutex_unlock(&l->lock);
@@ -334,78 +343,103 @@ static bool is_others_interrupt(const struct pl_uplink *l, int code)
     return code == PL_ECANCELED && !atomic_load(l->stopping);
 }
 
-static int connect_store(struct pl_uplink *l, const char *project, struct pl_remote **ret, struct pl_err *err)
+/* Adds a store to the endpoint, which takes it over from `remote`. Call with the lock held. */
+static int add_store(struct endpoint *e, const char *project, struct pl_remote **remote, struct pl_err *err)
 {
-    struct pl_remote *remote = NULL;
-    int r = pl_remote_open(l->current->client, project, &remote, err);
+    struct store *s = calloc(1, sizeof(*s));
 
-    if (r == 0 && l->store_url)
-        r = pl_remote_set_store(remote, l->store_url, err);
-    if (r < 0)
-        pl_remote_close(remote);
-    else
-        *ret = remote;
-    return r;
-}
-
-/* Gets the current endpoint's store of another project, and opens it first if necessary. Call with the lock held. */
-static int other_store(struct pl_uplink *l, const char *project, struct pl_remote **ret, struct pl_err *err)
-{
-    struct endpoint *e = l->current;
-    struct store *s = e->others;
-    int r;
-
-    while (s && !pl_streq(s->project, project))
-        s = s->next;
-    if (!s) {
-        s = calloc(1, sizeof(*s));
-        if (s)
-            s->project = strdup(project);
-        r = s && s->project ? connect_store(l, project, &s->remote, err) : pl_err_nomem(err);
-        if (r < 0) {
-            free(s ? s->project : NULL);
-            free(s);
-            return r;
-        }
-        s->next = e->others;
-        e->others = s;
+    if (s)
+        s->project = strdup(project);
+    if (!s || !s->project) {
+        free(s);
+        return pl_err_nomem(err);
     }
-    *ret = s->remote;
+    s->remote = TAKE_PTR(*remote);
+    s->next = e->stores;
+    e->stores = s;
     return 0;
 }
 
-/* Gets the store of the stage's project of the current endpoint, and opens it first if necessary. `session`: also open
- * an upload session. */
-static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret, struct pl_err *err)
+/* Gets the endpoint's store of a project, and opens it first if necessary. To open it takes a request, which is made without the
+ * lock: pl_uplink_interrupt, which needs the lock, ends it. Of two threads that open the same store the slower one closes its
+ * own. */
+static int open_store(struct pl_uplink *l, struct endpoint *e, const char *project, struct pl_remote **ret, struct pl_err *err)
 {
-    struct endpoint *e;
-    int r = 0;
+    _cleanup_(pl_remote_closep) struct pl_remote *opened = NULL;
+    struct pl_remote *found;
+    int r;
 
     pthread_mutex_lock(&l->lock);
-    e = l->current;
-    if (!e->remote)
-        r = connect_store(l, l->project, &e->remote, err);
-    if (r == 0 && session && !e->in_session) {
-        r = pl_remote_session(e->remote, err);
-        e->in_session = r == 0;
-    }
-    *ret = e->remote;
+    found = find_store(e, project);
     pthread_mutex_unlock(&l->lock);
-    return note(l, r);
+    if (found) {
+        *ret = found;
+        return 0;
+    }
+    r = pl_remote_open(e->client, project, &opened, err);
+    if (r == 0 && l->store_url)
+        r = pl_remote_set_store(opened, l->store_url, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&l->lock);
+    if (!find_store(e, project))
+        r = add_store(e, project, &opened, err);
+    if (r == 0)
+        *ret = find_store(e, project);
+    pthread_mutex_unlock(&l->lock);
+    return r;
+}
+
+/* Opens an upload session in the endpoint's store of the stage's project unless it has one. Returns 1, or 0 if another endpoint
+ * has become the current one meanwhile: then the caller must use that. Call with session_lock held. */
+static int open_session(struct pl_uplink *l, struct endpoint *e, struct pl_remote *remote, struct pl_err *err)
+{
+    bool has, is_current;
+    int r;
+
+    pthread_mutex_lock(&l->lock);
+    has = e->in_session;
+    is_current = e == l->current;
+    pthread_mutex_unlock(&l->lock);
+    if (has || !is_current)
+        return is_current;
+    r = pl_remote_session(remote, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&l->lock);
+    is_current = e == l->current;
+    e->in_session = is_current;
+    pthread_mutex_unlock(&l->lock);
+    return is_current;
+}
+
+/* Gets the store of the stage's project of the current endpoint, in an upload session; opens both first if necessary. */
+static int open_write(struct pl_uplink *l, struct pl_remote **ret, struct pl_err *err)
+{
+    const unsigned interrupts = atomic_load(&l->interrupts);
+    struct endpoint *e;
+    int r;
+
+    pthread_mutex_lock(&l->session_lock);
+    /* an interrupt ended the request of the thread that held session_lock, and concerns the waiting threads too */
+    if (interrupts != atomic_load(&l->interrupts))
+        r = pl_err_set(err, PL_ECANCELED, "opening an upload session was canceled");
+    else
+        do {
+            e = current(l);
+            r = open_store(l, e, l->project, ret, err);
+            r = r < 0 ? r : open_session(l, e, *ret, err);
+        } while (r == 0);
+    pthread_mutex_unlock(&l->session_lock);
+    return note(l, PL_MIN(r, 0));
 }
 
 /* Gets the store that `user` reads, of the current endpoint. */
 static int open_read(const struct pl_uplink_user *user, struct pl_remote **ret, struct pl_err *err)
 {
     struct pl_uplink *l = user->link;
-    int r;
 
-    if (!user->project || pl_streq(user->project, l->project))
-        return open_remote(l, false, ret, err);
-    pthread_mutex_lock(&l->lock);
-    r = other_store(l, user->project, ret, err);
-    pthread_mutex_unlock(&l->lock);
-    return note(l, r);
+    return note(l, open_store(l, current(l), user->project ? user->project : l->project, ret, err));
 }
 
 int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct pl_err *err)
@@ -419,8 +453,8 @@ int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct
     if (!l->project)
         return pl_err_nomem(err);
     do
-        r = open_remote(l, false, &remote, err);
-    while (r < 0 && pl_daemon_client_retry(l, r, &tries));
+        r = open_read(&(struct pl_uplink_user){.link = l}, &remote, err);
+    while (r < 0 && (is_others_interrupt(l, r) || pl_daemon_client_retry(l, r, &tries)));
     return r;
 }
 
@@ -493,7 +527,8 @@ uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT
     uint64_t ended;
 
     pthread_mutex_lock(&l->lock);
-    snprintf(ret, PL_DAEMON_CLIENT_SESSION_BYTES, "%s", l->current->in_session ? pl_remote_session_id(l->current->remote) : "");
+    snprintf(ret, PL_DAEMON_CLIENT_SESSION_BYTES, "%s",
+             l->current->in_session ? pl_remote_session_id(find_store(l->current, l->project)) : "");
     ended = l->sessions_ended;
     pthread_mutex_unlock(&l->lock);
     return ended;
@@ -522,7 +557,7 @@ struct ask {
 static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
 {
     struct pl_remote *remote;
-    int r = open_remote(l, true, &remote, err);
+    int r = open_write(l, &remote, err);
 
     if (r == 0) {
         const struct pl_pack_sink sink = pl_remote_sink(remote);

@@ -616,11 +616,10 @@ void pl_http_client_interrupt(struct pl_http_client *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-int pl_http_client_json(struct pl_http_client *c, const char *method, const char *path, const json_t *body, json_t **ret,
-                        struct pl_err *err)
+/* Makes the request of `call`, whose body and reply are JSON. The caller sets method and path. */
+static int exchange_json(struct pl_http_client *c, struct pl_http_call call, const json_t *body, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
-    struct pl_http_call call = {.method = method, .path = path, .out = &out};
     char *text = NULL;
     json_error_t e;
     int r;
@@ -634,12 +633,26 @@ int pl_http_client_json(struct pl_http_client *c, const char *method, const char
         call.bytes = text;
         call.len = strlen(text);
     }
+    call.out = &out;
     r = pl_http_client_call(c, &call, NULL, err);
     free(text);
     if (r < 0 || !ret)
         return r;
     *ret = out.len ? json_loadb((const char *)out.data, out.len, JSON_DECODE_ANY, &e) : json_null();
-    return *ret ? 0 : pl_err_set(err, PL_EPROTO, "%s %s: the answer of %s is not JSON: %s", method, path, c->shown, e.text);
+    return *ret ? 0
+                : pl_err_set(err, PL_EPROTO, "%s %s: the answer of %s is not JSON: %s", call.method, call.path, c->shown, e.text);
+}
+
+int pl_http_client_json(struct pl_http_client *c, const char *method, const char *path, const json_t *body, json_t **ret,
+                        struct pl_err *err)
+{
+    return exchange_json(c, (struct pl_http_call){.method = method, .path = path}, body, ret, err);
+}
+
+int pl_http_client_json_interruptible(struct pl_http_client *c, const char *method, const char *path, const json_t *body,
+                                      json_t **ret, struct pl_err *err)
+{
+    return exchange_json(c, (struct pl_http_call){.method = method, .path = path, .interruptible = true}, body, ret, err);
 }
 
 int pl_http_client_get(struct pl_http_client *c, const char *path, struct pl_buf *out, struct pl_err *err)

@@ -102,7 +102,7 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     const json_t *store, *packs;
     const char *id;
     json_t *status;
-    int e = pl_http_client_json(r->client, "GET", "/api/v1/status", NULL, &status, &why);
+    int e = pl_http_client_json_interruptible(r->client, "GET", "/api/v1/status", NULL, &status, &why);
 
     if (e == PL_EFORBIDDEN || e == PL_EAUTH)
         return 0; /* a worker may not read the status: it uses the store of pl_remote_set_store, or HTTP */
@@ -218,7 +218,8 @@ static int post_session(struct pl_remote *r, uint64_t bytes, struct pl_err *err)
     json_t *body = json_pack("{s:s, s:o*}", "project", r->project, "bytes", bytes ? json_integer((json_int_t)bytes) : NULL),
            *answer;
     const char *session;
-    int e = body ? pl_http_client_json(r->client, "POST", "/api/v1/sessions", body, &answer, err) : pl_err_nomem(err);
+    int e =
+        body ? pl_http_client_json_interruptible(r->client, "POST", "/api/v1/sessions", body, &answer, err) : pl_err_nomem(err);
 
     json_decref(body);
     if (e < 0)

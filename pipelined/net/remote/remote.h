@@ -34,7 +34,7 @@ struct pl_remote;
 struct pl_pack_sink;
 
 /* Opens the store of one project and asks the daemon once where that store is. `client` must outlive the result.
- * Thread-safe. */
+ * PL_ECANCELED: pl_http_client_interrupt was called. Thread-safe. */
 PL_MUST_CHECK
 int pl_remote_open(struct pl_http_client *client, const char *project, struct pl_remote **ret, struct pl_err *err);
 struct pl_remote *pl_remote_close(struct pl_remote *r);
@@ -55,7 +55,8 @@ const char *pl_remote_store_id(const struct pl_remote *r);
 /* True if records are read directly from pack files on this machine. */
 bool pl_remote_is_local(const struct pl_remote *r);
 
-/* Opens an upload session (POST /sessions), which the sink needs. PL_ENET, PL_EAUTH. */
+/* Opens an upload session (POST /sessions), which the sink needs. PL_ENET, PL_EAUTH; PL_ECANCELED:
+ * pl_remote_interrupt was called. */
 PL_MUST_CHECK
 int pl_remote_session(struct pl_remote *r, struct pl_err *err);
 /* Like pl_remote_session, and tells the daemon how many bytes the session will bring. PL_ENOSPC: they do not fit on the disk of
