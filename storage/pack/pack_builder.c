@@ -9,6 +9,7 @@
 #include "storage/pack/pack_writer.h"
 #include "storage/pack/recent_ids.h"
 
+#include <assert.h>
 #include <pthread.h>
 
 #define SESSION_SPARE_BATCHES 4u
@@ -398,17 +399,47 @@ int pl_pack_builder_add(struct pl_pack_builder *s, uint8_t kind, const void *dat
     return r;
 }
 
+int pl_pack_builder_look_up(struct pl_pack_builder *s, const struct pl_hash *ids, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_hash *unknown = NULL;
+    _cleanup_free_ uint8_t *known = NULL;
+    size_t count = 0;
+    int r;
+
+    assert(n <= PL_PACK_SINK_HAS_MAX);
+    if (s->sink.has == NULL || n == 0)
+        return 0;
+    unknown = calloc(n, sizeof(*unknown));
+    known = calloc((n + 7) / 8, 1);
+    if (unknown == NULL || known == NULL)
+        return pl_err_nomem(err);
+    pthread_mutex_lock(&s->lock);
+    r = session_check(s, err);
+    for (size_t i = 0; i < n; i++)
+        if (!pl_recent_ids_has(&s->seen, &ids[i]))
+            unknown[count++] = ids[i];
+    pthread_mutex_unlock(&s->lock);
+    if (r < 0 || count == 0)
+        return r;
+    r = s->sink.has(s->sink.self, unknown, count, known, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < count; i++)
+        if ((known[i / 8] >> (i % 8) & 1) != 0)
+            (void)pl_recent_ids_put(&s->seen, &unknown[i]);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
 bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id)
 {
-    uint8_t known = 0;
     bool seen;
 
     pthread_mutex_lock(&s->lock);
     seen = s->failed.code == 0 && pl_recent_ids_has(&s->seen, id);
     pthread_mutex_unlock(&s->lock);
-    if (seen || s->sink.has == NULL)
-        return seen;
-    return s->sink.has(s->sink.self, id, 1, &known, NULL) == 0 && (known & 1) != 0;
+    return seen;
 }
 
 /* Puts the two open packs into the sink. If both are small, they are merged into one mixed pack. If both are

@@ -44,9 +44,12 @@ void pl_pack_builder_set_pack_bytes(struct pl_pack_builder *s, size_t bytes);
 PL_MUST_CHECK
 int pl_pack_builder_add(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, struct pl_hash *ret_id,
                         struct pl_err *err);
-/* True if the builder or its sink already has the record `id`, so that the caller need not produce its
- * bytes. True also for records added to this builder that are not yet durable. False on errors. Any
- * thread. */
+/* Asks the sink in one call which of these records it has, at most PL_PACK_SINK_HAS_MAX, and remembers them as if they had been
+ * added. Leaves out those that were added recently. Errors of the sink and of earlier calls; PL_ENOMEM. Any thread. */
+PL_MUST_CHECK
+int pl_pack_builder_look_up(struct pl_pack_builder *s, const struct pl_hash *ids, size_t n, struct pl_err *err);
+/* True if the record `id` was added recently, or found by pl_pack_builder_look_up, so that the caller need not produce its bytes.
+ * A record that was added may not be durable yet. False after an error. Any thread. */
 bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id);
 /* Puts the remaining records and flushes the sink: on success all added records are durable. Data and tree
  * records go into separate packs, or into one mixed pack if they need less than PL_PACK_MIXED_BYTES

@@ -6,7 +6,7 @@
 #include "storage/pack/pack_builder.h"
 #include "storage/tree/tree.h"
 
-/* Adds the chunks and lists of a file or link to `to`, reading each of them from `from`. Does nothing for an entry whose bytes
+/* Adds the chunks and lists of a file or link to `to`, reading them from `from`, except chunks that `to` or its sink has. Does nothing for an entry whose bytes
  * are inline. PL_ECORRUPT: a record is not what the entry says; errors of the reader and of the builder. */
 PL_MUST_CHECK
 int pl_file_copy(const struct pl_entry *entry, const struct pl_chunk_reader *from, struct pl_pack_builder *to,

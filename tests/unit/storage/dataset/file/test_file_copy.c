@@ -133,6 +133,91 @@ static void a_file_with_lists_of_lists_is_copied(void **state)
     copies_whole(&entry);
 }
 
+/* A reader and a sink that count. */
+static struct {
+    unsigned lists, chunks, asked;
+} counts;
+
+static int get_counted(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *e)
+{
+    const struct pl_chunk_reader *reader = self;
+
+    *(kind == PL_REC_LIST ? &counts.lists : &counts.chunks) += 1;
+    return reader->get(reader->self, id, kind, ret, e);
+}
+
+static int has_counted(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *e)
+{
+    const struct pl_pack_sink sink = pl_store_sink(self);
+
+    counts.asked++;
+    return sink.has(sink.self, ids, n, ret_bitmap, e);
+}
+
+static int put_counted(void *self, const struct pl_hash *id, const void *bytes, size_t n, struct pl_err *e)
+{
+    const struct pl_pack_sink sink = pl_store_sink(self);
+
+    return sink.put_pack(sink.self, id, bytes, n, e);
+}
+
+/* Copies the file `times` times with one builder, and counts. */
+static void copy_counted(const struct pl_entry *entry, unsigned times)
+{
+    struct pl_chunk_reader reader = pl_store_chunk_reader(w.from);
+    const struct pl_chunk_reader from = {.self = &reader, .get = get_counted};
+    const struct pl_pack_sink sink = {.self = w.to, .has = has_counted, .put_pack = put_counted};
+    struct pl_pack_builder *b;
+
+    memset(&counts, 0, sizeof counts);
+    assert_ok(pl_pack_builder_open(&sink, pl_store_project(w.to), &b, &err), &err);
+    for (unsigned i = 0; i < times; i++)
+        assert_ok(pl_file_copy(entry, &from, b, &err), &err);
+    finish(b);
+}
+
+/* A file of random bytes in the store `from`. */
+static struct pl_entry file_of(uint64_t size)
+{
+    struct pl_pack_builder *b = builder_of(w.from);
+    struct bytes bytes = {size};
+    struct pl_entry entry;
+
+    assert_ok(pl_file_write_stream(b, PL_KIND_FILE, next_bytes, &bytes, &entry, &err), &err);
+    finish(b);
+    return entry;
+}
+
+static void a_second_copy_reads_no_chunk(void **state)
+{
+    const struct pl_entry large = file_of(12000000);
+
+    (void)state;
+    assert_int_equal(large.content, PL_CONTENT_LIST);
+    copy_counted(&large, 1);
+    assert_true(counts.chunks > 1 && counts.lists >= 1);
+    copy_counted(&large, 1); /* another builder: the store has them */
+    assert_int_equal(counts.chunks, 0);
+    assert_true(counts.lists >= 1 && counts.asked <= 2 * counts.lists);
+    copies_whole(&large);
+}
+
+static void a_second_copy_of_one_builder_reads_no_chunk(void **state)
+{
+    const struct pl_entry large = file_of(12000000), small = file_of(60000);
+    unsigned once;
+
+    (void)state;
+    copy_counted(&large, 3); /* what was just added is not in the store yet */
+    once = counts.chunks;
+    copy_counted(&small, 3);
+    assert_int_equal(counts.chunks, 1);
+    pl_store_close(w.to);
+    assert_ok(pl_store_open(w.objects, "third", NULL, &w.to, &err), &err);
+    copy_counted(&large, 1);
+    assert_int_equal(counts.chunks, once);
+}
+
 static void a_record_that_is_missing_is_an_error(void **state)
 {
     const struct pl_chunk_reader from = pl_store_chunk_reader(w.from);
@@ -152,6 +237,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_of_every_size_are_copied, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_with_lists_of_lists_is_copied, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_second_copy_reads_no_chunk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_second_copy_of_one_builder_reads_no_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_record_that_is_missing_is_an_error, set_up, tear_down),
     };
 
