@@ -67,6 +67,7 @@ def test_nothing_is_written_over(daemon, desk):
     ("--example setup", 'there is no example "setup": use plain'),
     ("--example plain 'a b'", 'folder "a b": the commands to type name it'),
     ("--example plain -f s.json", "give one of the two"),
+    ("--example plain --dry-run", "only copies files: leave them out"),
     ("plain", "a folder is given with --example alone"),
     ("", "create pipeline needs a spec: give -f SPEC, or --example NAME"),
 ])

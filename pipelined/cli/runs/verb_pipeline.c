@@ -239,6 +239,9 @@ static int create_pipeline(struct pl_cli *c, struct pl_err *err)
     if (example && pl_cli_value(c, "file"))
         return pl_err_set(err, PL_EUSAGE,
                           "--example copies an example into a folder; create it with -f afterwards: give one of the two");
+    if (example && (pl_cli_flag(c, "dry-run") || pl_cli_flag(c, "strict")))
+        return pl_err_set(err, PL_EUSAGE,
+                          "--dry-run and --strict say nothing of --example, which only copies files: leave them out");
     if (example)
         return pl_cli_example_write(c, example, c->n_args ? c->args[0] : NULL, err);
     if (c->n_args)
