@@ -115,21 +115,23 @@ int pl_graph_freshness_find(struct graph_states *s, const struct graph_seen *see
 
 /* ---- words ---- */
 
+#define VERSIONS_LOOKED_AT "200" /* of more, the sentence names none */
 /* The versions of the pipeline after the one that made the output, oldest first: what the stage was in them, and is now. */
 #define VERSIONS_AFTER                                                                                                           \
     "SELECT v.version, v.run, s.spec, now.spec, s.code_identity <> now.code_identity FROM stage now"                             \
     " JOIN stage s ON s.pipeline = now.pipeline AND s.name = now.name AND s.version > ?2"                                        \
-    " JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version WHERE now.id = ?1 ORDER BY s.version"
+    " JOIN pipeline_version v ON v.pipeline = s.pipeline AND v.version = s.version WHERE now.id = ?1 ORDER BY s.version "        \
+    "LIMIT " VERSIONS_LOOKED_AT
 
 /* Returns whether the version of the row has already what `change` is about as it is now; PL_ENOMEM. Where the code is the same, it
  * may have been another in between. */
-static int has_change(const struct pl_rows *rows, enum pl_output_change change, struct pl_err *err)
+static int has_change(const struct pl_rows *rows, const json_t *now, enum pl_output_change change, struct pl_err *err)
 {
     const bool by_code = pl_output_change_is_by_code(change);
-    _cleanup_(json_decrefp) json_t *then = pl_col_json(rows, 2), *now = pl_col_json(rows, 3);
+    _cleanup_(json_decrefp) json_t *then = pl_col_json(rows, 2);
     enum pl_output_change since;
 
-    if (!then || !now)
+    if (!then)
         return pl_err_nomem(err);
     since = pl_stage_output_change(then, now, by_code && pl_col_int(rows, 4));
     if (by_code)
@@ -143,13 +145,17 @@ static int find_changed(const struct graph_states *s, struct pl_conn *c, uint32_
 {
     const struct graph_job *job = &s->jobs[at];
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *now = NULL;
     int found = 0, r;
 
     if (job->version <= 0)
         return 0;
     r = pl_sql_query(c, err, &rows, VERSIONS_AFTER, "ii", s->view->stages[at].id, job->version);
-    while (r >= 0 && found == 0 && (r = pl_sql_next(c, &rows, err)) > 0)
-        found = has_change(&rows, job->change, err);
+    while (r >= 0 && found == 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        if (!now)
+            now = pl_col_json(&rows, 3);
+        found = now ? has_change(&rows, now, job->change, err) : pl_err_nomem(err);
+    }
     r = r < 0 ? r : found;
     if (r <= 0)
         return r;
