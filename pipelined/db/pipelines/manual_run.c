@@ -73,8 +73,10 @@ static int nothing_to_read(const struct pl_manual_run_args *a, const struct pl_s
         if (!wanted[spec->order[k]] || s->n_leaves == 0 || !pl_input_reads(s->leaves[0]))
             continue;
         pl_err_set(err, PL_EINVAL, "stage \"%s\" has nothing to read yet", s->name);
-        return pl_err_hint(err, PL_EINVAL, "Push files to its input: pipelinectl put file %s@%s -r -f FOLDER", s->leaves[0]->repo,
-                           s->leaves[0]->branch);
+        return pl_err_hint(err, PL_EINVAL, "%s: pipelinectl put file %s@%s -r -f FOLDER",
+                           a->dry_run ? "Push files to its input; puts that wait in an open commit do not count in a dry run"
+                                      : "Push files to its input",
+                           s->leaves[0]->repo, s->leaves[0]->branch);
     }
     return pl_err_set(err, PL_EINVAL, "pipeline \"%s\" has nothing to read yet", a->pipeline);
 }
