@@ -542,10 +542,14 @@ void pl_config_finish(struct pl_config *c)
 
 int pl_config_show_folders(const struct pl_config *c, struct pl_err *err)
 {
+    const char *set = getenv("PIPELINED_SANDBOX_RO");
     _cleanup_free_ char *all = strdup(c->sandbox_read_only);
 
     if (!all)
         return pl_err_nomem(err);
+    if (set && *set && !*all)
+        pl_log_warn("config", "the variable PIPELINED_SANDBOX_RO is not read any more: put \"%.900s\" into sandbox_read_only",
+                    set);
     for (char *p = all; (p = strchr(p, ',')) != NULL;)
         *p = ':';
     return setenv("PIPELINED_SANDBOX_RO", all, 1) < 0 ? pl_err_nomem(err) : 0;

@@ -3,10 +3,13 @@
 
 #include "storage/system/io.h"
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define PYVENV_MAX (64u << 10)
+#define PYVENV_MAX 8192u
 
 /* Writes A/B to `out`; false if it does not fit. */
 static bool join(char out[PATH_MAX], const char *a, const char *b)
@@ -47,23 +50,6 @@ static void read_home(char *text, char out[PATH_MAX])
     }
 }
 
-static int read_venv(struct pl_python_env *p, struct pl_err *err)
-{
-    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PYVENV_MAX};
-    char path[PATH_MAX];
-    int r;
-
-    if (!join(path, p->folder, "pyvenv.cfg") || access(path, F_OK) < 0)
-        return 0;
-    r = pl_io_read_file(path, &text, err);
-    r = r < 0 ? r : pl_buf_add(&text, "", 1, err);
-    if (r < 0)
-        return r;
-    p->venv = true;
-    read_home((char *)text.data, p->home);
-    return 0;
-}
-
 /* True if both names lead to the same file. */
 static bool same_file(const char *a, const char *b)
 {
@@ -87,8 +73,8 @@ int pl_python_env_find(const char *path, struct pl_python_env *ret, struct pl_er
 {
     struct pl_python_env p = {0};
     size_t len = strlen(path);
+    char config[PATH_MAX];
     struct stat st;
-    int r;
 
     while (len > 1 && path[len - 1] == '/')
         len--;
@@ -115,9 +101,35 @@ int pl_python_env_find(const char *path, struct pl_python_env *ret, struct pl_er
             "made, or an interpreter",
             path);
     }
-    r = read_venv(&p, err);
-    if (r < 0)
-        return pl_err_wrap(err, r, "python \"%.400s\"", path);
+    p.venv = join(config, p.folder, "pyvenv.cfg") && access(config, F_OK) == 0;
     *ret = p;
+    return 0;
+}
+
+int pl_python_env_home(const struct pl_python_env *p, char ret[PATH_MAX], struct pl_err *err)
+{
+    char path[PATH_MAX], text[PYVENV_MAX + 1];
+    _cleanup_close_ int fd = -1;
+    struct stat st;
+    size_t len = 0;
+    ssize_t n = 1;
+
+    ret[0] = '\0';
+    if (!p->venv || !join(path, p->folder, "pyvenv.cfg"))
+        return 0;
+    /* whoever can write the folder may put a pipe or a device there: those are not read */
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "cannot read %.900s", path);
+    if (!S_ISREG(st.st_mode))
+        return pl_err_set(err, PL_EINVAL, "%.900s is not a file", path);
+    while (n > 0 && len < PYVENV_MAX) {
+        n = read(fd, text + len, PYVENV_MAX - len);
+        if (n < 0)
+            return pl_err_errno(err, errno, "cannot read %.900s", path);
+        len += (size_t)n;
+    }
+    text[len] = '\0';
+    read_home(text, ret);
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "pipelined/sandbox_view/python_env.h"
 #include "storage/base/buf.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -38,6 +39,24 @@ static bool is_added(const struct pl_sandbox_view *view, const char *path)
     return false;
 }
 
+/* True if a folder of view->read_only is, or is below, a link, and what it leads to has the path. */
+static bool is_added_by_link(const struct pl_sandbox_view *view, const char *path)
+{
+    char folder[PATH_MAX], real[PATH_MAX];
+
+    for (const char *p = view->read_only ? view->read_only : ""; *p;) {
+        size_t n = strcspn(p, ":");
+
+        if (n && n < sizeof folder) {
+            snprintf(folder, sizeof folder, "%.*s", (int)n, p);
+            if (realpath(folder, real) && below(path, real, strlen(real)))
+                return true;
+        }
+        p += n + (p[n] == ':');
+    }
+    return false;
+}
+
 bool pl_sandbox_view_shows(const struct pl_sandbox_view *view, const char *path)
 {
     if (view->all)
@@ -55,8 +74,16 @@ static bool has(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-/* Finds the folder to show so that the program at `path` works: the environment or prefix that it belongs to, else
- * the folder that it is in. Never a whole home folder only because it has a folder bin. */
+/* True for a Python environment or installation, but never for a home folder, though it may have a folder bin. */
+static bool is_prefix(const char *folder)
+{
+    const bool home = pl_streq(folder, "/root") || (strncmp(folder, "/home/", 6) == 0 && !strchr(folder + 6, '/'));
+
+    return !home && (has(folder, "pyvenv.cfg") || has(folder, "conda-meta") || has(folder, "bin/python3"));
+}
+
+/* Finds the folder to show so that the program at `path` works: the environment that it belongs to, else the folder
+ * that it is in. */
 static void folder_to_show(const char *path, char out[PATH_MAX])
 {
     char up[PATH_MAX], *slash;
@@ -73,7 +100,7 @@ static void folder_to_show(const char *path, char out[PATH_MAX])
     if (!slash || slash == up || !pl_streq(slash, "/bin"))
         return;
     *slash = 0;
-    if (has(up, "pyvenv.cfg") || has(up, "conda-meta") || has(up, "lib"))
+    if (is_prefix(up))
         snprintf(out, PATH_MAX, "%s", up);
 }
 
@@ -108,8 +135,12 @@ int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, 
 {
     char at[PATH_MAX], real[PATH_MAX];
 
-    if (strlen(path) >= sizeof at || !realpath(path, real))
-        return pl_err_set(err, PL_ENOTFOUND, "%.900s does not exist on this machine", path);
+    if (strlen(path) >= sizeof at || !realpath(path, real)) {
+        const bool gone = strlen(path) >= sizeof at || errno == ENOENT || errno == ENOTDIR;
+
+        return gone ? pl_err_set(err, PL_ENOTFOUND, "%.900s does not exist on this machine", path)
+                    : pl_err_errno(err, errno, "cannot look at %.900s", path);
+    }
     snprintf(at, sizeof at, "%s", path);
     for (int i = 0; i < LINKS_MAX; i++) {
         if (!pl_sandbox_view_shows(view, at))
@@ -117,7 +148,7 @@ int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, 
         if (!follow(at))
             break;
     }
-    return pl_sandbox_view_shows(view, real) ? 0 : hidden(real, err);
+    return pl_sandbox_view_shows(view, real) || is_added_by_link(view, real) ? 0 : hidden(real, err);
 }
 
 char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *python_bin)
@@ -142,18 +173,29 @@ char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *pytho
     return pl_buf_take_str(&b);
 }
 
-/* Finds a program by name in the folders of `path`; false if none has it. */
-static bool find(const char *path, const char *name, size_t len, char out[PATH_MAX])
+/* Looks a program up by name in the absolute folders of `path`, as execvp does in the sandbox, which goes on where it finds
+ * nothing. PL_ENOTFOUND, without a message: no folder has it; PL_EINVAL: the first that has it is hidden, and no other is
+ * shown. */
+static int look_up(const struct pl_sandbox_view *view, const char *path, const char *name, struct pl_err *err)
 {
+    struct pl_err ignored = {0};
+    int r = PL_ENOTFOUND;
+
     for (size_t n; *path; path += n + (path[n] == ':')) {
+        char at[PATH_MAX];
         struct stat st;
+        int one;
 
         n = strcspn(path, ":");
-        if (n && snprintf(out, PATH_MAX, "%.*s/%.*s", (int)n, path, (int)len, name) < PATH_MAX && access(out, X_OK) == 0 &&
-            stat(out, &st) == 0 && S_ISREG(st.st_mode))
-            return true;
+        if (*path != '/' || snprintf(at, sizeof at, "%.*s/%s", (int)n, path, name) >= PATH_MAX || access(at, X_OK) < 0 ||
+            stat(at, &st) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        one = pl_sandbox_view_check(view, at, r == PL_ENOTFOUND ? err : &ignored);
+        if (one == 0)
+            return 0;
+        r = PL_EINVAL;
     }
-    return false;
+    return r;
 }
 
 /* Where a stage's programs are looked up. */
@@ -167,10 +209,13 @@ struct lookup {
 static int check_program(const struct lookup *l, const char *name, size_t len, struct pl_err *err)
 {
     const struct pl_sandbox_view *view = l->view;
-    char at[PATH_MAX], text[PATH_MAX];
+    char text[PATH_MAX];
+    int r;
 
     if (snprintf(text, sizeof text, "%.*s", (int)len, name) >= PATH_MAX || len == 0)
         return 0; /* starting it fails with the kernel's own words */
+    if (strstr(text, "${"))
+        return 0; /* a parameter: each datum may name another program */
     if (*text == '/')
         return below(text, "/pl", 3) || below(text, "/code", 5) || below(text, "/pfs", 4)
                    ? 0
@@ -180,13 +225,13 @@ static int check_program(const struct lookup *l, const char *name, size_t len, s
     for (size_t i = 0; i < PL_ARRAY_SIZE(own_programs); i++)
         if (pl_streq(text, own_programs[i]))
             return 0;
-    if (find(l->path, text, len, at))
-        return pl_sandbox_view_check(view, at, err);
-    if (l->own_path)
-        return 0;
-    if (view->path && find(view->path, text, len, at))
-        return pl_sandbox_view_check(view, at, err);
-    return pl_err_set(err, PL_ENOTFOUND, "there is no program \"%.200s\" on this machine in PATH (%.600s)", text, l->path);
+    r = look_up(view, l->path, text, err);
+    if (r != PL_ENOTFOUND || l->own_path)
+        return r == PL_ENOTFOUND ? 0 : r;
+    r = view->path ? look_up(view, view->path, text, err) : r;
+    return r != PL_ENOTFOUND
+               ? r
+               : pl_err_set(err, PL_ENOTFOUND, "there is no program \"%.200s\" on this machine in PATH (%.600s)", text, l->path);
 }
 
 /* Checks the interpreter of a script: the word after "#!", and the program that /usr/bin/env would start. */
@@ -213,28 +258,33 @@ static int check_script(const struct lookup *l, const char *script, struct pl_er
 
 static int check_python(const struct pl_sandbox_view *view, const struct pl_python_env *python, struct pl_err *err)
 {
+    char home[PATH_MAX];
     int r = pl_sandbox_view_check(view, python->program, err);
 
-    /* a copied interpreter finds its library through `home` */
-    return r < 0 || !*python->home ? r : pl_sandbox_view_check(view, python->home, err);
+    /* a copied interpreter finds its library through `home`; nothing is read from a folder that the command may not see */
+    r = r < 0 ? r : pl_python_env_home(python, home, err);
+    return r < 0 || !*home ? r : pl_sandbox_view_check(view, home, err);
 }
 
 int pl_sandbox_view_stage(const struct pl_sandbox_view *view, const struct pl_sandbox_stage *stage, struct pl_err *err)
 {
     _cleanup_free_ char *made = NULL;
     struct pl_python_env python = {0};
-    struct lookup l = {.view = view, .path = stage->path, .own_path = stage->path != NULL};
+    struct lookup l = {.view = view, .own_path = stage->path != NULL};
     int r = stage->python ? pl_python_env_find(stage->python, &python, err) : 0;
 
     r = r < 0 || !stage->python ? r : check_python(view, &python, err);
     if (r < 0)
         return pl_err_field(err, r == PL_ENOTFOUND ? PL_EINVAL : r, "python");
-    if (!l.path) {
+    if (!stage->path)
         made = pl_sandbox_view_path(view, stage->python ? python.bin : NULL);
-        if (!made)
-            return pl_err_nomem(err);
-        l.path = made;
-    }
+    else if (asprintf(&made, "%s%s%s", python.bin, stage->python ? ":" : "", stage->path) < 0)
+        made = NULL;
+    if (!made)
+        return pl_err_nomem(err);
+    if (strstr(made, "${"))
+        return 0; /* a parameter: it differs by datum */
+    l.path = made;
     if (stage->script) {
         r = check_script(&l, stage->script, err);
         return r < 0 ? pl_err_field(err, r, "script") : 0;

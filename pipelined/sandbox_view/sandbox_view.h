@@ -41,7 +41,8 @@ int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, 
  * that are shown, then the usual ones. `python_bin` NULL = none. malloc'ed, NULL without memory. */
 char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *python_bin);
 /* Checks that the programs with which a stage begins are there: its `python`, the first word of `run` or the
- * interpreter of `script`. A relative path with a slash is in the stage's code and is not checked. PL_ENOTFOUND: a
+ * interpreter of `script`. A relative path with a slash is in the stage's code and is not checked, nor is a
+ * word with a parameter. PL_ENOTFOUND: a
  * program is not on this machine; PL_EINVAL: the sandbox does not show it, or `python` is wrong. The error's field is
  * "python", "run" or "script". */
 PL_MUST_CHECK

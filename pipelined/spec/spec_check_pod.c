@@ -232,7 +232,8 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i)
 
     if (stage->python != NULL && r->ctx != NULL && r->ctx->cluster) {
         spec_enter(r, i, "python", NULL);
-        pl_spec_warning(r, "%s: ignored in a cluster: the image has the Python", stage->name);
+        pl_spec_warning(r, "%s: not used in a cluster, where the image has the Python; a change of it runs all datums again",
+                        stage->name);
     }
     if (gpu->count > 1 && (gpu->share.mode == PL_SHARE_TIME_SLICING || gpu->share.mode == PL_SHARE_MPS)) {
         spec_enter(r, i, "gpu", "count");

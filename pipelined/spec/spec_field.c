@@ -123,7 +123,7 @@ static const struct spec_field fields_of_stage[] = {
      .doc = "On one machine: the Python of the stage, the absolute path of a virtual environment (or of another folder with "
             "`bin/python3`), or of its interpreter; part of the datum key as written. Its `bin` is first in `PATH`, and "
             "`VIRTUAL_ENV` is set. The sandbox must show its folder, and that of the Python that it is made of: see "
-            "`sandbox_read_only` in config.md. Ignored in a cluster, where the image has the Python."},
+            "`sandbox_read_only` in config.md. Not used in a cluster, where the image has the Python."},
     {.name = "env",
      FIELD(env, pl_stage, env),
      .fallback = "{}",

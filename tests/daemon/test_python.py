@@ -92,6 +92,14 @@ def test_a_stage_runs_in_its_environment(make_daemon, desk, venv):
     assert desk.ctl(*line, "--config", config).stdout == real
 
 
+def test_a_path_of_the_stage_comes_after_its_environment(make_daemon, desk, venv):
+    daemon, _ = start(make_daemon, desk, venv)
+    daemon.ctl("create", "pipeline", "-f", desk.spec({**stage(venv), "env": {"PATH": "/usr/bin:/bin"}}))
+    put(daemon, desk)
+    daemon.ctl("wait", "run", "in@master")
+    assert daemon.ctl("logs", "s").out.splitlines() == ["from the environment", str(venv), str(venv)]
+
+
 def test_the_interpreter_names_its_environment(make_daemon, desk, venv):
     daemon, _ = start(make_daemon, desk, venv)
     daemon.ctl("create", "pipeline", "-f", desk.spec(stage(venv / "bin" / "python")))

@@ -24,6 +24,7 @@ struct pl_env {
     size_t n_base;
     /* index in `base` of PYTHONPATH, which already includes the stage's own PYTHONPATH */
     size_t python_at;
+    char *python_bin;       /* folder of the stage's Python, which comes first in PATH; NULL = the stage has none of its own */
     struct pl_arena *arena; /* memory of the last call's result */
 };
 
@@ -77,9 +78,17 @@ static int add_python(struct pl_env *e, struct pl_err *err)
 static int add_virtual_env(struct pl_env *e, struct pl_err *err)
 {
     struct pl_python_env python;
-    int r = e->config->python ? pl_python_env_find(e->config->python, &python, err) : 0;
+    int r;
 
-    return r == 0 && e->config->python && python.venv ? add_base(e, "VIRTUAL_ENV", python.folder, err) : r;
+    if (!e->config->python)
+        return 0;
+    r = pl_python_env_find(e->config->python, &python, err);
+    if (r < 0)
+        return r;
+    e->python_bin = strdup(python.bin);
+    if (!e->python_bin)
+        return pl_err_nomem(err);
+    return python.venv ? add_base(e, "VIRTUAL_ENV", python.folder, err) : 0;
 }
 
 static int add_socket(struct pl_env *e, struct pl_err *err)
@@ -178,6 +187,7 @@ struct pl_env *pl_env_destroy(struct pl_env *e)
     for (size_t i = 0; i < e->n_base; i++)
         free(e->base[i]);
     pl_arena_destroy(e->arena);
+    free(e->python_bin);
     free(e);
     return NULL;
 }
@@ -193,7 +203,8 @@ static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
 }
 
 /* Joins the constant variables, the secrets and `vars` into one array. `vars` replace constant variables of
- * the same name, except PYTHONPATH: its constant value already contains the stage's own PYTHONPATH. */
+ * the same name, except PYTHONPATH: its constant value already contains the stage's own PYTHONPATH. A PATH comes
+ * after the folder of the stage's Python. */
 static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, const char *const **ret, struct pl_err *err)
 {
     const size_t n_secrets = e->secrets ? e->secrets->n_env : 0;
@@ -211,7 +222,10 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     for (size_t i = 0; i < n; i++) {
         if (pl_streq(vars[i].key, "PYTHONPATH"))
             continue;
-        all[at] = pl_arena_printf(e->arena, "%s=%s", vars[i].key, vars[i].value);
+        if (e->python_bin && pl_streq(vars[i].key, "PATH"))
+            all[at] = pl_arena_printf(e->arena, "PATH=%s:%s", e->python_bin, vars[i].value);
+        else
+            all[at] = pl_arena_printf(e->arena, "%s=%s", vars[i].key, vars[i].value);
         if (!all[at++])
             return pl_err_nomem(err);
     }

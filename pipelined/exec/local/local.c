@@ -422,8 +422,11 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     char url[256];
     int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
 
-    if (r == 0 && pl_worker_env_check(l->sandbox, spec->def, err) < 0)
-        return pl_err_wrap(err, PL_ESTAGE, "stage %s cannot run", spec->stage);
+    if (r == 0) {
+        r = pl_worker_env_check(l->sandbox, spec->def, err);
+        if (r == PL_ENOTFOUND || r == PL_EINVAL) /* other failures are tried again */
+            return pl_err_wrap(err, PL_ESTAGE, "stage %s cannot run", spec->stage);
+    }
     r = r < 0 ? r : pl_secret_files_have(l->secrets, spec->project, spec->def, err);
     r = r < 0 ? r : check_network(l, spec, err);
     if (r < 0)

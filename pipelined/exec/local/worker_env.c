@@ -33,6 +33,19 @@ size_t pl_worker_env_list(char *ret[PL_WORKER_ENV_MAX])
     return n;
 }
 
+/* True if the program lies in the folder of one of the stage's secrets. */
+static bool is_in_a_secret(const struct pl_stage *def, const char *program)
+{
+    for (size_t i = 0; program && i < def->n_secrets; i++) {
+        const char *mount = def->secrets[i].mount;
+        const size_t len = mount ? strlen(mount) : 0;
+
+        if (len && strncmp(program, mount, len) == 0 && program[len] == '/')
+            return true;
+    }
+    return false;
+}
+
 int pl_worker_env_check(const char *mode, const struct pl_stage *def, struct pl_err *err)
 {
     const struct pl_sandbox_view view = {.all = pl_streq(mode, "none"),
@@ -45,6 +58,8 @@ int pl_worker_env_check(const char *mode, const struct pl_stage *def, struct pl_
     for (size_t i = 0; i < def->n_env; i++)
         if (pl_streq(def->env[i].key, "PATH"))
             stage.path = def->env[i].value;
+    if (is_in_a_secret(def, run[0]))
+        stage.run = NULL; /* only the worker's sandbox has it */
     return pl_sandbox_view_stage(&view, &stage, err);
 }
 

@@ -21,7 +21,7 @@ static char machine[] = "/tmp/sandbox-view-XXXXXX";
 /* Replaces each M that begins a path of `text` by the machine's folder. */
 static const char *on(const char *text)
 {
-    static char out[4][4096];
+    static char out[8][4096];
     static unsigned turn;
     char *to = out[turn++ % PL_ARRAY_SIZE(out)];
     size_t n = 0;
@@ -73,6 +73,11 @@ static int make(void **state)
     put("M/home/bin/tool", "", 0755);
     put("M/home/notes", "", 0644);
     put("M/plain", "", 0644);
+    assert_int_equal(pl_io_mkdirs(on("M/pipe/bin"), 0755, NULL), 0);
+    link_to("/bin/sh", "M/pipe/bin/python3");
+    assert_int_equal(mkfifo(on("M/pipe/pyvenv.cfg"), 0600), 0);
+    put("M/first/sh", "", 0755);
+    link_to("py312", "M/linked");
     return 0;
 }
 
@@ -106,6 +111,7 @@ static void the_python_of_a_stage_is_found(void **state)
     for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
         struct pl_python_env env;
         struct pl_err err = {0};
+        char home[PATH_MAX];
 
         assert_int_equal(pl_python_env_find(on(rows[i].path), &env, &err), rows[i].code);
         if (rows[i].code < 0) {
@@ -115,8 +121,9 @@ static void the_python_of_a_stage_is_found(void **state)
         }
         assert_string_equal(env.folder, on(rows[i].folder));
         assert_string_equal(env.program, on(rows[i].program));
-        assert_string_equal(env.home, on(rows[i].home));
         assert_int_equal(env.venv, rows[i].venv);
+        assert_int_equal(pl_python_env_home(&env, home, &err), 0);
+        assert_string_equal(home, on(rows[i].home));
     }
 }
 
@@ -137,6 +144,8 @@ static void a_hidden_file_names_the_folder_to_add(void **state)
         {"/:/x", "M/venv/bin/python", NULL},
         {NULL, "M/home/bin/tool", "M/home/bin"},
         {NULL, "M/home/notes", "M/home"},
+        {"M/linked", "M/linked/bin/python3", NULL}, /* the sandbox shows what a listed link leads to */
+        {"M/linked/", "M/linked/bin/python3.12", NULL},
     };
     (void)state;
 
@@ -194,6 +203,23 @@ static void a_stage_is_checked_before_it_runs(void **state)
         {.run = "/no/such/program", .code = PL_ENOTFOUND, .field = "run", .says = "/no/such/program does not exist"},
         {.run = "tool", .code = PL_EINVAL, .field = "run", .says = "home/bin/tool exists on this machine"},
         {.run = "tool", .read_only = "M/home/bin"},
+        {.run = "${params.python}"},
+        {.run = "no-such-program", .path = "${params.tools}/bin:/usr/bin"},
+        {.run = "sh", .path = "M/first:/usr/bin"}, /* the hidden one is passed over, as in the sandbox */
+        {.run = "sh", .path = "M/first:/no/such", .code = PL_EINVAL, .field = "run", .says = "first/sh exists"},
+        {.run = "no-such-program", .path = ".:bin:/usr/bin"},
+        {.run = "python3", .python = "M/py312", .read_only = "M/py312", .path = "/no/such"},
+        {.run = "sh",
+         .python = "M/pipe",
+         .code = PL_EINVAL,
+         .field = "python",
+         .says = "pipe/bin/python3 exists on this machine"},
+        {.run = "sh",
+         .python = "M/pipe",
+         .read_only = "M/pipe",
+         .code = PL_EINVAL,
+         .field = "python",
+         .says = "pyvenv.cfg is not a file"},
         {.run = "tool", .path = "M/home/bin", .code = PL_EINVAL, .field = "run", .says = "home/bin/tool exists"},
         {.run = "M/venv/bin/python", .code = PL_EINVAL, .field = "run", .says = "venv/bin/python exists on this machine"},
         {.run = "python3", .python = "M/venv", .code = PL_EINVAL, .field = "python", .says = "venv/bin/python3 exists"},

@@ -278,7 +278,7 @@ static void a_cluster_warns_of_a_python_of_one_machine(void **state)
     (void)state;
     assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &cluster, &spec, &problems, NULL), 0);
     assert_int_equal(problems.n_warnings, 1);
-    assert_non_null(strstr(problems.warnings[0].text, "python: s: ignored in a cluster: the image has the Python"));
+    assert_non_null(strstr(problems.warnings[0].text, "python: s: not used in a cluster, where the image has the Python"));
     pl_spec_destroy(spec);
     assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &local, &spec, &problems, NULL), 0);
     assert_int_equal(problems.n_warnings, 0);
