@@ -19,7 +19,7 @@ from source_kit import copy, follow, pipelines, source_of, spec
 OFF = 0
 STEPS_MIN = 30    # of one apply; fewer would say that calls are not counted
 DOWN = (HttpError, OSError, http.client.HTTPException, ValueError)  # what a request gives that meets a kill
-TIMES = {"at", "at_us", "looks", "looked_us", "changed_us", "created_us", "updated_us"}
+OWN = {"at", "at_us", "looks", "looked_us", "changed_us", "created_us", "updated_us", "freshness"}  # what differs from daemon to daemon: times, names of runs
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +76,10 @@ def shape(daemon):
     return frozenset((name, p["version"], p["state"]) for name, p in pipelines(daemon).items())
 
 
-def without_times(thing):
+def without_own(thing):
     if isinstance(thing, dict):
-        return {key: without_times(value) for key, value in thing.items() if key not in TIMES}
-    return [without_times(value) for value in thing] if isinstance(thing, list) else thing
+        return {key: without_own(value) for key, value in thing.items() if key not in OWN}
+    return [without_own(value) for value in thing] if isinstance(thing, list) else thing
 
 
 class View:
@@ -92,13 +92,13 @@ class View:
         """Of sources, pipelines and repos, since the last time; and whether an event says that some are lost."""
         page = self.daemon.http("GET", f"/api/v1/events?since={self.last}&limit=1000", headers={"Accept": "application/json"})
         self.last = page["last"]
-        return ([without_times(e["data"]) for e in page["events"] if e["type"] in ("source", "pipeline", "repo")],
+        return ([without_own(e["data"]) for e in page["events"] if e["type"] in ("source", "pipeline", "repo")],
                 any(e["type"] == "recovered" for e in page["events"]))
 
     def now(self, sha):
         get = self.daemon.get
         runs = get("/runs", commit=sha)["runs"]
-        return without_times({
+        return without_own({
             "pipelines": {name: get(f"/pipelines/default/{name}") for name in pipelines(self.daemon)},
             "repos": sorted(r["name"] for r in get("/repos", limit=500)["repos"]),
             "source": source_of(self.daemon),

@@ -95,7 +95,7 @@ def test_a_pack_without_end_takes_little_memory_and_ends_with_the_daemon(make_da
     daemon.post("/sources/good/sync")
     wait_until(goes_on, "the source beside it", OTHERS_S)
     wait_until(lambda: goes_on() and https.sent > 100_000 and len(most) > 50, "more of the pack")
-    assert max(most) < 256 << 20
+    assert max(most) < 384 << 20  # of which the sanitizer keeps up to 256 MiB of what was freed
     began = time.monotonic()
     assert daemon.stop() == 0 and time.monotonic() - began < 15
     https.fault = None
