@@ -39,10 +39,11 @@ def fill(daemon):
 @pytest.mark.parametrize("end, state", [("exit 1", "failure"), ("sleep 600", "killed")])
 def test_the_end_of_a_job_is_written_when_there_is_room_again(small, tmp_path, end, state):
     go = tmp_path / "go"
-    small.default.repo("in").stages(sh("s", WAIT.format(go) + end))
+    small.default.repo("in").stages(sh("s", "echo here; " + WAIT.format(go) + end))
     run = small.default.commit("in", {"f": "1"})["run"]
     small.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
     with Stream(small, f"/logs/default/s?follow=1&run={run}") as log:
+        wait_until(lambda: "here" in log.text, "the command, whose folder was made while there was room")
         held = fill(small)
         go.write_text("")
         if state == "killed":
