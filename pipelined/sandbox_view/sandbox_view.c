@@ -26,32 +26,25 @@ static bool below(const char *path, const char *folder, size_t len)
     return strncmp(path, folder, len) == 0 && (len == 1 || path[len] == '/' || !path[len]);
 }
 
-/* True if a folder of view->read_only shows the path. */
-static bool is_added(const struct pl_sandbox_view *view, const char *path)
+/* True if the folder is, or is below, a link, and what it leads to has the path. */
+static bool leads_to(const char *folder, size_t len, const char *path)
 {
-    for (const char *p = view->read_only ? view->read_only : ""; *p;) {
-        size_t n = strcspn(p, ":");
+    char at[PATH_MAX], real[PATH_MAX];
 
-        if (n && below(path, p, n))
-            return true;
-        p += n + (p[n] == ':');
-    }
-    return false;
+    if (len >= sizeof at)
+        return false;
+    snprintf(at, sizeof at, "%.*s", (int)len, folder);
+    return realpath(at, real) && below(path, real, strlen(real));
 }
 
-/* True if a folder of view->read_only is, or is below, a link, and what it leads to has the path. */
-static bool is_added_by_link(const struct pl_sandbox_view *view, const char *path)
+/* True if a folder of view->read_only shows the path; `by_link`: through a link. */
+static bool is_added(const struct pl_sandbox_view *view, const char *path, bool by_link)
 {
-    char folder[PATH_MAX], real[PATH_MAX];
-
     for (const char *p = view->read_only ? view->read_only : ""; *p;) {
         size_t n = strcspn(p, ":");
 
-        if (n && n < sizeof folder) {
-            snprintf(folder, sizeof folder, "%.*s", (int)n, p);
-            if (realpath(folder, real) && below(path, real, strlen(real)))
-                return true;
-        }
+        if (n && (by_link ? leads_to(p, n, path) : below(path, p, n)))
+            return true;
         p += n + (p[n] == ':');
     }
     return false;
@@ -64,7 +57,7 @@ bool pl_sandbox_view_shows(const struct pl_sandbox_view *view, const char *path)
     for (size_t i = 0; i < PL_ARRAY_SIZE(system_folders); i++)
         if (below(path, system_folders[i], strlen(system_folders[i])))
             return true;
-    return is_added(view, path);
+    return is_added(view, path, false);
 }
 
 static bool has(const char *folder, const char *name)
@@ -148,7 +141,7 @@ int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, 
         if (!follow(at))
             break;
     }
-    return pl_sandbox_view_shows(view, real) || is_added_by_link(view, real) ? 0 : hidden(real, err);
+    return pl_sandbox_view_shows(view, real) || is_added(view, real, true) ? 0 : hidden(real, err);
 }
 
 char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *python_bin)
@@ -165,7 +158,7 @@ char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *pytho
         if (!n || n >= sizeof folder)
             continue;
         snprintf(folder, sizeof folder, "%.*s", (int)n, own);
-        if (is_added(view, folder))
+        if (is_added(view, folder, false))
             r = pl_buf_addf(&b, NULL, "%s:", folder);
     }
     if (r < 0 || pl_buf_add_str(&b, PL_SANDBOX_USUAL_PATH, NULL) < 0)
