@@ -173,9 +173,11 @@ static int price_stage(struct pricing *p, struct pl_err *err)
     bool begins;
     int r;
 
+    if (!p->has_stage || p->stage.stopped)
+        return 0;
     snprintf(key, sizeof key, "%s/%s", p->stage.project, p->stage.stage);
     begins = json_object_get(p->begins, key) != NULL;
-    if (!p->has_stage || p->stage.stopped || !(begins || p->reads_run))
+    if (!begins && !p->reads_run)
         return 0;
     r = pl_stage_past_read(p->c, p->stage.project, p->stage.stage, &past, err);
     if (r == 0 && past.datums >= 0) {
