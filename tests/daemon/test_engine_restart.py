@@ -147,6 +147,20 @@ def test_a_worker_that_died_with_its_daemon_costs_a_try_of_nothing(make_daemon, 
     assert ended["state"] == "success", ended
 
 
+def test_a_worker_that_no_daemon_knows_ends_with_the_next_start(make_daemon, tmp_path):
+    """As after a kill between its start and its record: nobody waits for it, and it waits for nobody."""
+    daemon = make_daemon().start()
+    daemon.default.repo("in").stages(sh("s", WAIT.format(tmp_path / "never") + write("x")))
+    daemon.default.commit("in", {"f": "1"})
+    wait_until(lambda: leases(daemon), "a worker to have its task")
+    stray, = workers_of(daemon)
+    daemon.kill()
+    change(daemon, "DELETE FROM worker")
+    daemon.start()
+    assert daemon.stop() == 0
+    wait_until(lambda: stray not in workers_of(daemon), "the worker to end", 10)
+
+
 def test_rows_that_were_leased_anew_are_the_newer_tasks(make_daemon, tmp_path):
     daemon = make_daemon(sandbox="none").start()
     go, ran = tmp_path / "go", tmp_path / "ran"

@@ -10,12 +10,14 @@
 #include "pipelined/exec/local/orphan_sandbox.h"
 #include "pipelined/exec/local/sandbox_probe.h"
 #include "pipelined/exec/local/secret_files.h"
+#include "pipelined/exec/local/worker_command.h"
 #include "pipelined/exec/local/worker_env.h"
 #include "pipelined/exec/local/worker_limits.h"
 #include "pipelined/exec/local/workers_log.h"
 
 #include "pipelined/policy/policy.h"
 #include "storage/base/map.h"
+#include "storage/system/file_users.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 #include "storage/system/thread_pool.h"
@@ -272,64 +274,6 @@ static void on_child_exit(void *arg, int status, int signum)
 
 /* ---- starting a worker ---- */
 
-struct command {
-    const char *argv[32];
-    size_t n;
-    char work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256], token[256], incarnation[40];
-    char *env[PL_WORKER_ENV_MAX + 2]; /* with the worker's token, and a NULL */
-    size_t n_env;
-};
-
-static void add(struct command *c, const char *option, const char *value)
-{
-    c->argv[c->n++] = option;
-    if (value)
-        c->argv[c->n++] = value;
-}
-
-static unsigned local_device(struct pl_executor *x, uint32_t slot)
-{
-    return pl_gpu_slots_device(((struct local *)x)->gpus, slot);
-}
-
-/* Makes the agent's command line and environment; `c` owns the texts. */
-static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
-{
-    size_t used = 0;
-
-    snprintf(c->work, sizeof c->work, "%s/work/%s", l->data_dir, spec->name);
-    snprintf(c->cache, sizeof c->cache, "%s/cache", l->data_dir);
-    snprintf(c->url_file, sizeof c->url_file, "%s/pipelined.url", l->data_dir);
-    snprintf(c->token, sizeof c->token, "PIPELINED_WORKER_TOKEN=%s", spec->token);
-    snprintf(c->incarnation, sizeof c->incarnation, "1");
-    add(c, l->program, NULL);
-    add(c, "--url", url);
-    add(c, "--url-file", c->url_file);
-    add(c, "--worker", spec->name);
-    add(c, "--incarnation", c->incarnation);
-    add(c, "--work", c->work);
-    add(c, "--cache", c->cache);
-    add(c, "--sandbox", l->sandbox);
-    add(c, "--held-fd", "3");
-    if (*l->store_dir)
-        add(c, "--store-dir", l->store_dir);
-    if (*l->ca)
-        add(c, "--ca", l->ca);
-    snprintf(c->secrets, sizeof c->secrets, "%s/%s", l->secrets, spec->project);
-    if (spec->def->n_secrets)
-        add(c, "--secrets", c->secrets);
-    if (*pl_worker_limits_cgroup(l->limits, spec->id, c->cgroup))
-        add(c, "--cgroup", c->cgroup);
-    if (spec->n_gpus) {
-        for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
-            used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "",
-                                     local_device(&l->base, spec->gpus[i]));
-        add(c, "--gpu-devices", c->gpus);
-    }
-    c->n_env = pl_worker_env_list(c->env);
-    c->env[c->n_env++] = c->token;
-}
-
 /* Keeps workers.log within its size limit; runs now and every PL_WORKERS_LOG_EVERY_MS. */
 static void bound_log(void *arg)
 {
@@ -339,21 +283,6 @@ static void bound_log(void *arg)
     if (pl_workers_log_bound(l->data_dir, &err) < 0)
         pl_log_warn("exec", "%s", err.msg);
     pl_timer_start(l->log_timer, PL_WORKERS_LOG_EVERY_MS);
-}
-
-static int read_url(struct local *l, char out[256], struct pl_err *err)
-{
-    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 256};
-    char path[4200];
-    int r;
-
-    snprintf(path, sizeof path, "%s/pipelined.url", l->data_dir);
-    r = pl_io_read_file(path, &text, err);
-    if (r < 0)
-        return r;
-    snprintf(out, 256, "%.*s", (int)text.len, (const char *)text.data);
-    out[strcspn(out, "\r\n")] = '\0';
-    return 0;
 }
 
 /* Creates a worker's pipe: keeps the reading end and returns the writing end, which the caller owns. */
@@ -370,7 +299,7 @@ static int make_held(struct local *l, struct worker *w, struct pl_err *err)
     return fd < 0 ? pl_err_errno(err, errno, "%s", path) : fd;
 }
 
-static int spawn(struct local *l, struct worker *w, const struct command *c, struct pl_err *err)
+static int spawn(struct local *l, struct worker *w, const struct pl_worker_command *c, struct pl_err *err)
 {
     _cleanup_close_ int log = pl_workers_log_open(l->data_dir), held = make_held(l, w, err);
     struct pl_child_options o = {
@@ -417,10 +346,19 @@ static int check_network(const struct local *l, const struct pl_worker_spec *spe
 static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     struct local *l = (struct local *)x;
-    _cleanup_free_ struct command *c = calloc(1, sizeof *c);
+    const struct pl_worker_command_config config = {.data_dir = l->data_dir,
+                                                    .store_dir = l->store_dir,
+                                                    .ca = l->ca,
+                                                    .program = l->program,
+                                                    .sandbox = l->sandbox,
+                                                    .secrets = l->secrets,
+                                                    .gpus = l->gpus,
+                                                    .limits = l->limits};
+    _cleanup_free_ struct pl_worker_command *c = calloc(1, sizeof *c);
     struct worker *w;
-    char url[256];
-    int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
+    int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping")
+            : c        ? pl_worker_command_make(&config, spec, c, err)
+                       : pl_err_nomem(err);
 
     if (r == 0) {
         r = pl_worker_env_check(l->sandbox, spec->def, err);
@@ -434,7 +372,6 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     w = new_worker(l, spec->id, err);
     if (!w)
         return PL_ENOMEM;
-    make_command(l, spec, url, c);
     r = pl_worker_limits_make(l->limits, spec, err);
     r = r < 0 ? r : spawn(l, w, c, err);
     if (r < 0) {
@@ -529,7 +466,30 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
 
 /* ---- workers without a record ---- */
 
-/* Waits for the end of a worker that is not on record: its agent ends when the daemon refuses its requests. */
+/* Kills the agents of workers that are not on record: no daemon will take up what they do, and without this each would look
+ * for a daemon for PL_DAEMON_CLIENT_ORPHAN_MS. Their commands end with them. */
+static void kill_strays(struct local *l)
+{
+    const struct pl_map_slot *slot;
+    const char *name = strrchr(l->program, '/');
+    _cleanup_free_ size_t *killed = calloc(l->strays + 1, sizeof *killed);
+    _cleanup_free_ int *pipes = calloc(l->strays + 1, sizeof *pipes);
+    char comm[16]; /* proc(5): longer names are cut */
+    size_t n = 0;
+
+    if (l->strays == 0 || !killed || !pipes)
+        return;
+    snprintf(comm, sizeof comm, "%s", name ? name + 1 : l->program);
+    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
+        const struct worker *w = slot->value;
+
+        if (w->stray && w->held >= 0)
+            pipes[n++] = w->held;
+    }
+    pl_file_users_kill(pipes, n, comm, killed);
+}
+
+/* Waits for the end of a worker that is not on record. */
 static void sweep_stray(struct local *l, uint64_t id)
 {
     struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
@@ -571,6 +531,7 @@ static void local_sweep(struct pl_executor *x)
     snprintf(path, sizeof path, "%s/work", l->data_dir);
     sweep_folder(l, path, "");
     sweep_folder(l, pl_worker_limits_folder(l->limits), PL_CGROUP_WORKER);
+    kill_strays(l);
 }
 
 /* ---- secrets, capacity and GPUs ---- */
@@ -604,6 +565,11 @@ static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, u
 static bool local_not_held(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD])
 {
     return pl_worker_limits_not_held(((struct local *)x)->limits, def, out);
+}
+
+static unsigned local_device(struct pl_executor *x, uint32_t slot)
+{
+    return pl_gpu_slots_device(((struct local *)x)->gpus, slot);
 }
 
 static json_t *local_limits(struct pl_executor *x)
@@ -691,6 +657,7 @@ static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(v
     pl_timer_stop(l->log_timer);
     l->done = done;
     l->done_arg = arg;
+    kill_strays(l); /* one that was only forked at the start was not found then */
     drop_strays(l);
     signal_all(l, kill_them ? SIGKILL : SIGTERM);
     pl_timer_start(l->grace, PL_EXECUTOR_GRACE_MS);

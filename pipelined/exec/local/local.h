@@ -11,6 +11,7 @@
  *   orphan_sandbox  kills sandboxes whose agent is gone
  *   sandbox_probe   tests whether bubblewrap works here
  *   secret_files    project secrets as files of this machine
+ *   worker_command  command line and environment of a worker's agent
  *   worker_env      environment of workers
  *   worker_limits   limits of a worker's cgroup, and which are not enforced
  *   workers_log     DIR/logs/workers.log, with a bound on its size */
