@@ -358,8 +358,15 @@ def gate():
     g.close()
 
 
+def runs_end(daemon, timeout=60.0):
+    """Waits until no run is running; one of a push that no stage reads ends soon after the push, too."""
+    running = lambda: daemon.get("/runs", state="running")["runs"]
+    wait_until(lambda: not running(), lambda: f"all runs to end: {running()}", timeout)
+
+
 def everything(daemon):
-    """All that the log records, as REST gives it: what a restart keeps and a recovery brings back."""
+    """All that the log records, as REST gives it once all runs have ended: what a restart keeps and a recovery brings back."""
+    runs_end(daemon)
     pages = lambda path, key, **query: list(all_pages(daemon, path, key, **query))
     out = {"projects": pages("/projects", "projects"), "repos": pages("/repos", "repos"), "pipelines": [], "commits": {}, "branches": {}, "runs": []}
     for p in pages("/pipelines", "pipelines"):

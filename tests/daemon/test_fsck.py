@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from conftest import BIN, sh, wait_until
+from conftest import BIN, runs_end, sh, wait_until
 from test_restart import busy, flip_bit, packs
 
 
@@ -37,7 +37,7 @@ def test_a_check_without_a_daemon_finds_the_same_and_touches_nothing(make_daemon
     d = make_daemon().start()
     p = busy(d)
     p.push("in", "hurt/data.bin", os.urandom(100_000))
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    runs_end(d)
     store = os.path.join(d.dir, "store")
     assert d.ctl("fsck", "--store", f"file://{store}", "--full", "--json").json["ok"], "beside the daemon"
     good = d.post("/fsck?full=1")

@@ -11,7 +11,7 @@ import urllib.error
 
 import pytest
 
-from conftest import QUICK, HttpError, everything, sh, wait_until, all_pages
+from conftest import QUICK, HttpError, all_pages, everything, runs_end, sh
 
 KILLS = int(os.environ.get("PL_KILLS") or ("48" if QUICK else "100"))
 PARTS = 4
@@ -157,7 +157,7 @@ def test_kills_lose_nothing(make_daemon, part):
 def check_end(d, writers, checked):
     last = d.push("in", "last", "the last push")
     assert d.wait(last["run"], timeout=120)["state"] == "success"
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], lambda: f"all runs to end: {d.get('/runs', state='running')}", 120)
+    runs_end(d, 120)
     check_acknowledged(d, writers, checked)
     for w in writers:
         for path, contents in w.may_be.items():

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import QUICK, SANDBOX, HttpError, cmdline, processes_with, sh, wait_until, workers_of
+from conftest import QUICK, SANDBOX, HttpError, cmdline, processes_with, runs_end, sh, wait_until, workers_of
 from test_kill9 import check_acknowledged, check_copies, commits_of, everything, tree, wait_moment
 
 ROUNDS = int(os.environ.get("PL_PAIR_ROUNDS") or ("3" if QUICK else "6"))  # 16 pairings of two kills: 192, and those of test_kill9
@@ -147,7 +147,7 @@ def test_every_pair_of_kills_loses_nothing(make_daemon, part):
 
 def check_end(d, load, checked):
     assert d.wait(load.push(), timeout=120)["state"] == "success"
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], lambda: f"all runs to end: {d.get('/runs', state='running')}", 120)
+    runs_end(d, 120)
     check_acknowledged(d, [load], checked)
     assert tree(d, "each", "master") == tree(d, "in", "master")
     for commit in check_copies(d, "in", "each"):

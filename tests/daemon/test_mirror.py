@@ -3,19 +3,19 @@
 import os
 import sqlite3
 
-from conftest import everything, wait_until
+from conftest import everything, runs_end
 from test_restart import busy
 
 
 def test_a_mirror_of_a_store_in_use_is_a_store(make_daemon):
     d = make_daemon("--checkpoint-every", "5").start()
     busy(d)
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    runs_end(d)
     source, copy = f"file://{d.dir}/store", f"file://{d.root}/copy"
     first = d.ctl("mirror", source, copy, "--json").json
     assert first["ok"] and first["packs"] > 5 and first["log_objects"] == first["log_seq"], first
     d.default.push("other", "more", os.urandom(50_000))
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], "its run to end")
+    runs_end(d)
     second = d.ctl("mirror", source, copy, "--json").json
     assert 1 <= second["packs"] <= 3 and second["there"] == first["packs"] and second["log_seq"] > first["log_seq"], second
     assert f"has the log up to {second['log_seq']}" in d.ctl("mirror", source, copy).out
@@ -34,7 +34,7 @@ def test_a_store_is_moved_under_the_same_folder(make_daemon):
     d = make_daemon().start()
     busy(d)
     d.default.push("other", "last", b"before the move")
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    runs_end(d)
     token, before = d.token, everything(d)
     assert d.stop() == 0
     d.ctl("mirror", f"file://{d.dir}/store", f"file://{d.root}/moved")

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from conftest import BIN, NAMES, client, everything, sh, wait_until
+from conftest import BIN, NAMES, client, everything, runs_end, sh, wait_until
 
 
 def environment(server):
@@ -25,12 +25,11 @@ def test_into_a_bucket_and_back(make_daemon, server, bucket, tmp_path):
     d = make_daemon("--checkpoint-every", "5").start()
     history(d)
     wait_until(lambda: os.path.isdir(os.path.join(d.dir, "store", "ckpt")), "a checkpoint")
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
+    runs_end(d)
     folder, place, env = f"file://{d.dir}/store", f"s3://{bucket}/deep/prefix", environment(server)
     moved = d.ctl("mirror", folder, place, "--json", env=env).json
     assert moved["ok"] and moved["packs"] > 5 and moved["checkpoints"] >= 1, moved
     d.default.push("other", "later", b"after the first mirror")
-    wait_until(lambda: not d.get("/runs", state="running")["runs"], "all runs to end")
     before, contents = everything(d), d.default.contents("other")
     again = d.ctl("mirror", folder, place, "--json", env=env).json
     assert again["packs"] <= 3 and again["there"] == moved["packs"], again
