@@ -23,6 +23,7 @@ def test_a_gpu_is_given_to_the_next_only_when_no_process_holds_it(make_daemon, t
     first = p.commit("one", {"f": "1"})["run"]
     wait_until(lambda: pid.exists() and pid.read_text().strip(), "the command to hold the GPU")
     second = p.commit("two", {"f": "1"})["run"]
+    daemon.wait_job(second, "t", lambda j: "waiting for 1 GPU" in j["reason"], "to be the next")  # else the first stage's next worker may be
     worker, = workers_of(daemon)
     os.kill(worker, signal.SIGKILL)
     assert p.wait(second)["state"] == "success"
