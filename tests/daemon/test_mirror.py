@@ -34,7 +34,6 @@ def test_a_store_is_moved_under_the_same_folder(make_daemon):
     d = make_daemon().start()
     busy(d)
     d.default.push("other", "last", b"before the move")
-    runs_end(d)
     token, before = d.token, everything(d)
     assert d.stop() == 0
     d.ctl("mirror", f"file://{d.dir}/store", f"file://{d.root}/moved")

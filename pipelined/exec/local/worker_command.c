@@ -19,6 +19,7 @@ static int read_url(struct pl_worker_command *c, struct pl_err *err)
 
 static void add(struct pl_worker_command *c, const char *option, const char *value)
 {
+    assert(c->n + 2 < PL_ARRAY_SIZE(c->argv)); /* the last stays NULL */
     c->argv[c->n++] = option;
     if (value)
         c->argv[c->n++] = value;
@@ -68,8 +69,6 @@ int pl_worker_command_make(const struct pl_worker_command_config *config, const 
     if (*pl_worker_limits_cgroup(config->limits, spec->id, c->cgroup))
         add(c, "--cgroup", c->cgroup);
     add_gpus(c, config, spec);
-    assert(c->n < PL_ARRAY_SIZE(c->argv)); /* the last stays NULL */
-    c->n_env = pl_worker_env_list(c->env);
-    c->env[c->n_env++] = c->token;
+    c->env[pl_worker_env_list(c->env)] = c->token;
     return 0;
 }

@@ -17,8 +17,8 @@ struct pl_worker_command_config {
  * environment, which must outlive them. */
 struct pl_worker_command {
     const char *argv[32];
-    char *env[PL_WORKER_ENV_MAX + 2];
-    size_t n, n_env;
+    char *env[PL_WORKER_ENV_MAX + 2]; /* what workers inherit, and the token */
+    size_t n;                         /* of argv, without the NULL */
     char url[256], work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256], token[256];
 };
 
