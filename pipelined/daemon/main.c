@@ -11,7 +11,7 @@
  *   a spec says what runs   spec, text, policy, source, forge, notify, git
  *   the daemon decides      plan, sched, engine; figures: metrics; their time: gpus; failures: failure
  *   workers start           exec, exec/{local, kubernetes}, kube/{client, watch, pod, pod_state, nodes}
- *   a worker computes       agent/{worker, connection, inputs, command, sandbox, runner, outputs}, sandbox_view, net/agent_protocol
+ *   a worker computes       agent/{worker, connection, inputs, command, sandbox, runner, outputs}, sandbox_view, nvml, net/agent_protocol
  *   results become a commit merge, storage/tree_edit, db/tx
  *   a person looks at it    graph, provenance, api/graph_view
  *   files come back         storage/dataset/checkout

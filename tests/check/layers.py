@@ -4,7 +4,7 @@
 A room is a folder of storage/ or pipelined/ with .c or .h files. Each has at most FILES_MAX of them and a face, a header that is named after it and
 whose first comment names each file of the room. Its files include no room but those of its USES line, and of these the face and the headers that the
 face lists for other rooms. The first comment of pipelined/daemon/main.c names all rooms in MAP_MAX lines. Rooms use each other in one direction only,
-and as the layers allow: daemon -> {api, s3gateway, engine, source, notify, exec, git, cli, agent} -> {kube, net, db, forge, sandbox_view} -> {graph, sched, plan, spec, merge, metrics, gpus, failure, provenance, text, policy} ->
+and as the layers allow: daemon -> {api, s3gateway, engine, source, notify, exec, git, cli, agent} -> {kube, net, db, forge, nvml, sandbox_view} -> {graph, sched, plan, spec, merge, metrics, gpus, failure, provenance, text, policy} ->
 storage/{base, tree, tree_edit}; what is above the pure rooms may use all of storage. Pure rooms know no I/O, clock or threads."""
 import collections
 import re
@@ -16,7 +16,7 @@ MAP = "pipelined/daemon/main.c"
 MAP_MAX = 25
 RANK = {"daemon": 5,
         "api": 4, "s3gateway": 4, "engine": 4, "source": 4, "notify": 4, "exec": 4, "git": 4, "cli": 4, "agent": 4,
-        "kube": 3, "net": 3, "db": 3, "forge": 3, "sandbox_view": 3,
+        "kube": 3, "net": 3, "db": 3, "forge": 3, "nvml": 3, "sandbox_view": 3,
         "graph": 2, "sched": 2, "plan": 2, "spec": 2, "merge": 2, "metrics": 2, "gpus": 2, "failure": 2, "provenance": 2, "text": 2, "policy": 2}
 PURE = 2
 PURE_MAY = {"storage/base", "storage/tree", "storage/tree_edit"}

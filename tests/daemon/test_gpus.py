@@ -13,9 +13,11 @@ NVML = r"""
 #include <string.h>
 struct util { unsigned gpu, memory; };
 struct memory { unsigned long long total, free, used; };
+struct memory_v2 { unsigned version; unsigned long long total, reserved, free, used; };
 static const char *const names[] = {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"};
 static const unsigned long long mib[] = {40960, 40960, 81559};
 #define I ((unsigned)(unsigned long)d - 1)
+#define RESERVED (615ull << 20)
 int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 3; return 0; }
@@ -25,7 +27,14 @@ int nvmlDeviceGetName(void *d, char *s, unsigned n) { snprintf(s, n, "%s", names
 int nvmlDeviceGetUUID(void *d, char *s, unsigned n) { snprintf(s, n, "GPU-%u", I); return 0; }
 int nvmlDeviceGetMinorNumber(void *d, unsigned *n) { *n = I; return 0; }
 int nvmlDeviceGetUtilizationRates(void *d, struct util *u) { u->gpu = UTIL; u->memory = 0; return UTIL < 0 ? 3 : 0; }
-int nvmlDeviceGetMemoryInfo(void *d, struct memory *m) { m->total = mib[I] << 20; m->used = 3ull << 30; m->free = m->total - m->used; return 0; }
+int nvmlDeviceGetMemoryInfo(void *d, struct memory *m) { m->total = mib[I] << 20; m->used = RESERVED + (3ull << 30); m->free = m->total - m->used; return 0; }
+int nvmlDeviceGetMemoryInfo_v2(void *d, struct memory_v2 *m)
+{
+    if (m->version != 0x2000028)
+        return 25; /* NVML_ERROR_ARGUMENT_VERSION_MISMATCH */
+    m->total = mib[I] << 20; m->reserved = RESERVED; m->used = 3ull << 30; m->free = m->total - m->used - RESERVED;
+    return 0;
+}
 int nvmlDeviceGetCudaComputeCapability(void *d, int *a, int *b) { *a = I == 2 ? 9 : 8; *b = 0; return 0; }
 """
 

@@ -525,6 +525,7 @@ def test_a_killed_agent_takes_an_idle_runner_with_it(start):
 
 
 FAKE_NVML = """
+#include <stdio.h>
 #include <string.h>
 struct util { unsigned gpu, memory; };
 struct memory { unsigned long long total, free, used; };
@@ -532,6 +533,9 @@ int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 4; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { *d = (void *)(1 + (unsigned long)i); return 0; }
+int nvmlSystemGetDriverVersion(char *s, unsigned n) { snprintf(s, n, "450.1"); return 0; } /* without nvmlDeviceGetMemoryInfo_v2 */
+int nvmlDeviceGetName(void *d, char *s, unsigned n) { snprintf(s, n, "A GPU"); return 0; }
+int nvmlDeviceGetUUID(void *d, char *s, unsigned n) { snprintf(s, n, "GPU-%lu", (unsigned long)d); return 0; }
 int nvmlDeviceGetMinorNumber(void *d, unsigned *n) { *n = 4 - (unsigned)(unsigned long)d; return 0; } /* the other way round */
 int nvmlDeviceGetUtilizationRates(void *d, struct util *u) { u->gpu = 10 * (unsigned)(unsigned long)d; u->memory = 0; return 0; }
 int nvmlDeviceGetMemoryInfo(void *d, struct memory *m) { memset(m, 0, sizeof *m); m->used = 1000 * (unsigned long)d; return 0; }
@@ -549,7 +553,7 @@ def test_gpus_are_measured_through_nvml(start, tmp_path):
     daemon.wait(lambda: len(daemon.renews) >= polls + 5)  # half a second: the meter has looked
     (tmp_path / "go").touch()
     (got,) = daemon.result()["rows"]
-    assert daemon.logs[(DATUM, 1)] == b"gpu 2 0,2\n"
+    assert daemon.logs[(DATUM, 1)] == b"gpu 2 GPU-4,GPU-2\n"
     assert got["gpu"] == {"util": 30, "mem_peak": 6000}  # devices 4 and 2
 
 

@@ -2,7 +2,7 @@
  *
  * In:      A datum and its stage.
  * Out:     Exit status, output with secrets removed.
- * Uses:    agent/sandbox, net/agent_protocol, policy, sandbox_view, spec, text, storage/{base, system}
+ * Uses:    agent/sandbox, net/agent_protocol, nvml, policy, sandbox_view, spec, text, storage/{base, system}
  * Threads: The compute thread of the worker.
  *
  * Headers for other rooms:

@@ -1,5 +1,4 @@
-/* gpu_sampler: measures how busy the worker's GPUs are while a command runs, with NVML (libnvidia-ml.so.1,
- * loaded if present). Without NVML or without GPUs nothing is measured, and nothing fails. One thread. */
+/* gpu_sampler: measures how busy the worker's GPUs are while a command runs. Without NVML or without GPUs nothing is measured, and nothing fails. One thread. */
 #pragma once
 
 #include "pipelined/agent/sandbox/sandbox.h"
@@ -19,5 +18,5 @@ void pl_gpu_meter_sample(struct pl_gpu_meter *m);
  * (all devices together), since start. False if there was no sample. */
 bool pl_gpu_meter_read(const struct pl_gpu_meter *m, unsigned *ret_util, uint64_t *ret_mem_peak);
 /* Writes the UUID of each device /dev/nvidiaN in `minors` to `out`, which has `n` entries; an entry stays
- * unchanged if NVML does not know the device, and becomes "" if NVML does not tell its UUID. */
+ * unchanged if NVML does not know the device. */
 void pl_gpu_uuids(const unsigned *minors, size_t n, char (*out)[PL_GPU_UUID_BYTES]);

@@ -2,7 +2,7 @@
  * that table. A slot for which NVML has no GPU, or any slot on a machine without NVML, has only a number. */
 #include "pipelined/exec/local/gpu_slots.h"
 
-#include "pipelined/exec/local/nvml.h"
+#include "pipelined/nvml/nvml.h"
 #include "storage/base/buf.h"
 #include "storage/system/log_line.h"
 
@@ -12,6 +12,7 @@
 struct slot {
     bool known; /* NVML described the GPU in this slot */
     char product[96];
+    char uuid[96];
     unsigned minor;
     int64_t memory_mib;
     unsigned compute; /* compute capability: 100 × major + minor; 0 = unknown */
@@ -48,6 +49,7 @@ int pl_gpu_slots_create(int wanted, struct pl_gpu_slots **ret, struct pl_err *er
         s->memory_mib = (int64_t)(gpu.memory_bytes >> 20);
         s->compute = gpu.compute;
         snprintf(s->product, sizeof s->product, "%s", gpu.product);
+        snprintf(s->uuid, sizeof s->uuid, "%s", gpu.uuid);
     }
     *ret = g;
     return 0;
@@ -168,17 +170,17 @@ int pl_gpu_slots_choose(const struct pl_gpu_slots *g, const struct pl_gpu *want,
 static json_t *slot_json(const struct pl_gpu_slots *g, unsigned i)
 {
     const struct slot *s = &g->slots[i];
-    struct pl_nvml_gpu now;
+    struct pl_nvml_use now;
     json_t *o;
 
     if (!s->known)
         return json_pack("{s:i, s:s}", "slot", (int)i, "product", "declared by --gpus, not measured");
-    o = json_pack("{s:i, s:s, s:I}", "slot", (int)i, "product", s->product, "memory_mib", (json_int_t)s->memory_mib);
+    o = json_pack("{s:i, s:s, s:I, s:s}", "slot", (int)i, "product", s->product, "memory_mib", (json_int_t)s->memory_mib, "uuid",
+                  s->uuid);
     if (s->compute)
         json_object_set_new(o, "compute", json_sprintf("%u.%u", s->compute / 100, s->compute % 100));
-    if (pl_nvml_read(g->nvml, i, &now, NULL) < 0)
+    if (pl_nvml_read_use(g->nvml, i, &now, NULL) < 0)
         return o;
-    json_object_set_new(o, "uuid", json_string(now.uuid));
     json_object_set_new(o, "used_mib", json_integer((json_int_t)(now.used_bytes >> 20)));
     if (now.measured)
         json_object_set_new(o, "utilisation", json_integer(now.utilisation));

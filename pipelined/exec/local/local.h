@@ -2,12 +2,11 @@
  *
  * In:      Orders of the engine.
  * Out:     Processes and their exits.
- * Uses:    exec, policy, sandbox_view, spec, net/loop, storage/{base, system}
+ * Uses:    exec, nvml, policy, sandbox_view, spec, net/loop, storage/{base, system}
  * Threads: The event loop.
  *
  * Inside:
  *   gpu_slots       GPUs of this machine and which of them meet a stage's request
- *   nvml            reads GPUs through NVIDIA's management library
  *   orphan_sandbox  kills sandboxes whose agent is gone
  *   sandbox_probe   tests whether bubblewrap works here
  *   secret_files    project secrets as files of this machine

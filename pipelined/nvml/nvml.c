@@ -1,6 +1,6 @@
-/* nvml.c: loads libnvidia-ml.so.1 with dlopen and resolves the functions that it needs;
- * nvmlDeviceGetCudaComputeCapability is optional. */
-#include "pipelined/exec/local/nvml.h"
+/* nvml.c: loads libnvidia-ml.so.1 with dlopen and resolves the functions that it needs. Older libraries lack
+ * nvmlDeviceGetCudaComputeCapability and nvmlDeviceGetMemoryInfo_v2. */
+#include "pipelined/nvml/nvml.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,6 +11,12 @@ typedef struct nvml_device *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
 };
+struct nvml_memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+/* as nvml.h makes the number of a structure's version */
+#define NVML_MEMORY_V2 ((unsigned)sizeof(struct nvml_memory_v2) | 2u << 24)
 struct nvml_utilization {
     unsigned gpu, memory;
 };
@@ -27,7 +33,9 @@ struct pl_nvml {
     int (*minor)(nvml_device, unsigned *);
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*utilization)(nvml_device, struct nvml_utilization *);
-    int (*compute)(nvml_device, int *major, int *minor); /* NULL: the installed library lacks this function */
+    /* NULL: the installed library lacks this function */
+    int (*compute)(nvml_device, int *major, int *minor);
+    int (*memory_v2)(nvml_device, struct nvml_memory_v2 *);
     unsigned n;
     char driver_text[96];
 };
@@ -52,8 +60,10 @@ static int bind(struct pl_nvml *n, struct pl_err *err)
     };
 
     void *compute = dlsym(n->library, "nvmlDeviceGetCudaComputeCapability");
+    void *memory_v2 = dlsym(n->library, "nvmlDeviceGetMemoryInfo_v2");
 
     memcpy(&n->compute, &compute, sizeof compute);
+    memcpy(&n->memory_v2, &memory_v2, sizeof memory_v2);
     for (size_t i = 0; i < PL_ARRAY_SIZE(wanted); i++) {
         void *f = dlsym(n->library, wanted[i].symbol);
 
@@ -109,9 +119,13 @@ const char *pl_nvml_driver(const struct pl_nvml *n)
     return n->driver_text;
 }
 
+static int cannot_be_read(unsigned index, int code, struct pl_err *err)
+{
+    return pl_err_set(err, PL_EIO, "GPU %u cannot be read (NVML code %d)", index, code);
+}
+
 int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, struct pl_err *err)
 {
-    struct nvml_utilization use = {0};
     struct nvml_memory memory = {0};
     struct pl_nvml_gpu gpu = {0};
     nvml_device device;
@@ -122,13 +136,29 @@ int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, str
     code = code ? code : n->minor(device, &gpu.minor);
     code = code ? code : n->memory(device, &memory);
     if (code)
-        return pl_err_set(err, PL_EIO, "GPU %u cannot be read (NVML code %d)", index, code);
-    gpu.measured = n->utilization(device, &use) == 0; /* the utilisation is not available in MIG mode */
-    gpu.utilisation = gpu.measured ? use.gpu : 0;
+        return cannot_be_read(index, code, err);
     if (n->compute && n->compute(device, &major, &minor) == 0 && major >= 0 && minor >= 0)
         gpu.compute = 100 * (unsigned)major + (unsigned)minor;
     gpu.memory_bytes = memory.total;
-    gpu.used_bytes = memory.used;
     *ret = gpu;
+    return 0;
+}
+
+int pl_nvml_read_use(struct pl_nvml *n, unsigned index, struct pl_nvml_use *ret, struct pl_err *err)
+{
+    struct nvml_memory_v2 exact = {.version = NVML_MEMORY_V2};
+    struct nvml_utilization use = {0};
+    struct nvml_memory memory = {0};
+    nvml_device device;
+    int code = n->handle(index, &device);
+
+    if (code == 0 && n->memory_v2 && n->memory_v2(device, &exact) == 0)
+        memory.used = exact.used; /* without what the driver reserves, 0.6 GiB of an H200 */
+    else if (code == 0)
+        code = n->memory(device, &memory);
+    if (code)
+        return cannot_be_read(index, code, err);
+    *ret = (struct pl_nvml_use){.used_bytes = memory.used, .measured = n->utilization(device, &use) == 0};
+    ret->utilisation = ret->measured ? use.gpu : 0; /* the utilisation is not available in MIG mode */
     return 0;
 }
