@@ -102,6 +102,7 @@ def test_nothing_that_matches_is_no_datum_and_says_of_which_input(ctl, spec, tmp
     (["plan", "-f", "s.json", "s", "-i", "in"], USAGE, "give REPO=DIR"),
     (["plan", "-f", "s.json", "s", "-i", "in="], USAGE, "give REPO=DIR"),
     (["plan", "-f", "s.json", "s", "-i", "in=nowhere"], NOT_FOUND, "nowhere"),
+    (["plan", "-f", "s.json", "s", "-i", "in=data/a"], USAGE, "data/a is not a folder: give the folder that has the repo's files"),
     (["plan", "-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'stage s does not read a repo "more"'),
     (["plan", "-f", "s.json", "-i", "in=data", "-i", "more=data"], USAGE, 'the spec does not read a repo "more"'),
     (["plan", "-f", "s.json", "-i", "im=data"], USAGE, 'the spec does not read a repo "im"'),

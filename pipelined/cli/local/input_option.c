@@ -4,6 +4,7 @@
 #include "pipelined/cli/support/args.h"
 #include "storage/dataset/commit/commit_ref.h"
 #include <stdio.h>
+#include <sys/stat.h>
 
 /* Parses one option --input. The text before '=' is "REPO", "REPO@BRANCH" or "PROJECT/REPO@BRANCH". */
 static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *err)
@@ -11,6 +12,7 @@ static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *
     const char *equals = strchr(text, '=');
     _cleanup_free_ char *name = equals ? strndup(text, (size_t)(equals - text)) : NULL;
     struct pl_commit_ref ref;
+    struct stat st;
     int r;
 
     if (!equals || !equals[1])
@@ -24,6 +26,9 @@ static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *
     snprintf(ret->repo, sizeof ret->repo, "%s", ref.repo);
     snprintf(ret->branch, sizeof ret->branch, "%s", ref.name);
     ret->dir = equals + 1;
+    if (stat(ret->dir, &st) == 0 && !S_ISDIR(st.st_mode))
+        return pl_err_set(err, PL_EUSAGE, "--input %.120s: %.200s is not a folder: give the folder that has the repo's files",
+                          text, ret->dir);
     r = pl_name_tree_read(ret->dir, &ret->tree, err);
     return r < 0 ? pl_err_wrap(err, r, "--input %s", ret->repo) : 0;
 }
