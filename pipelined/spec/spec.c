@@ -71,6 +71,8 @@ static void spec_read_file(struct spec_reader *r, json_t *root)
         pl_spec_read_object(r, &pl_spec_object_file, root, r->spec);
     pl_spec_leave(r, 0);
     if (r->failed == 0)
+        pl_spec_expand_setups(r);
+    if (r->failed == 0)
         pl_spec_check(r);
     json_decref(r->defaults);
 }
@@ -215,6 +217,14 @@ const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *nam
         else
             high = mid;
     }
+    return NULL;
+}
+
+const struct pl_input *pl_stage_environment(const struct pl_stage *stage)
+{
+    for (size_t i = 0; i < stage->n_leaves; i++)
+        if (stage->leaves[i]->environment)
+            return stage->leaves[i];
     return NULL;
 }
 

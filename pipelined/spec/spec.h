@@ -11,17 +11,17 @@
  *   spec_documents  splits a file into several specs
  *
  * Inside:
- *   spec_check      rules that involve several fields
+ *   spec_check      rules that involve several fields; order of the stages
  *   spec_check_pod  rules for pod fields that involve several fields
  *   spec_doc        JSON Schema and docs/spec.md from the field table
  *   spec_field      the field table
  *   spec_field_pod  the field table of pod fields
  *   spec_git        reads inputs from git repositories
- *   spec_order      topological order of stages
  *   spec_origin     says where the fields of an effective spec come from
  *   spec_pachyderm  reads Pachyderm's pipeline spec
  *   spec_params     reads `params` combinations; rules for "${…}" in commands and variables
  *   spec_reader     one parse: position, problems, result
+ *   spec_setup      turns `setup` into a stage and an input
  *   spec_type       readers and writers of simple field types
  *   spec_type_pod   readers and writers of pod field types
  *   spec_type_tree  readers and writers of inputs, repos and stages */
@@ -29,7 +29,7 @@
 /* spec: parses a pipeline spec (native form) into plain data. Each mistake is reported with file, line,
  * column, path, value and remedy.
  *
- *   text ─json_position, jansson─▶ JSON ─`defaults` merged under each stage (RFC 7396)─▶ field table
+ *   text ─json_position, jansson─▶ JSON ─`defaults` merged under each stage (RFC 7396)─▶ field table ─▶ `setup` expanded
  *                                                                                          │
  *                                                           checks ◀── struct pl_spec ◀────┘
  *
@@ -101,10 +101,12 @@ struct pl_input {
     /* globs that choose files within a match, as written; n_files 0 = all files of the match */
     const char **files;
     size_t n_files;
-    bool pfs;       /* the spec writes the leaf as {"pfs": LEAF} */
-    bool reference; /* the input's content is not part of the datum key */
-    bool writable;  /* the command gets copies that it may change */
-    bool previous;  /* the input is the stage's own last output */
+    bool pfs;         /* the spec writes the leaf as {"pfs": LEAF} */
+    bool reference;   /* the input's content is not part of the datum key */
+    bool writable;    /* the command gets copies that it may change */
+    bool previous;    /* the input is the stage's own last output */
+    bool environment; /* the input is also at /pl/env, whose bin is first in $PATH */
+    bool implied;     /* the text lacks this node: it comes from the stage's `setup` (LEAF and CROSS) */
     /* The repo is filled from a git repository (exactly one of source and url is not NULL), or none of these is set. */
     const char *git_source; /* name of a source of the project: its repository and secret */
     const char *git_url;    /* an address as in text/git_address.h */
@@ -242,6 +244,7 @@ struct pl_output {
     size_t n_expect;
     /* links that lead out of the output and the inputs are replaced by copies of their targets */
     bool copy_links;
+    bool environment;              /* the output folder is also /pl/env, and its links are kept as they are */
     struct pl_retention_rule keep; /* retention rule of the output repo */
 };
 
@@ -276,6 +279,22 @@ struct pl_datum_policy {
     bool batch;         /* one command processes many datums, one after another */
 };
 
+#define PL_ENVIRONMENT  "/pl/env" /* where commands find the environment of their stage */
+#define PL_SETUP_SUFFIX "-setup"  /* the stage that makes the environment of stage NAME is NAME-setup */
+
+/* How the environment of a stage is made. */
+struct pl_setup {
+    const char *python; /* file with requirements, canonical path from the spec's folder; NULL if `script` is given */
+    const char *script;
+    const char **files; /* globs for more files that are needed: in the folder of `python`, else in the spec's */
+    size_t n_files;
+    const char *index; /* URL of a package index; NULL = none given */
+    struct pl_setup_secret {
+        const char *name, *key;
+    } secret; /* whose value the index asks for; name NULL = none */
+    int64_t timeout_ms;
+};
+
 struct pl_stage {
     const char *name;
     struct pl_input *input; /* root of the input tree */
@@ -292,6 +311,9 @@ struct pl_stage {
     const char *code;
     /* absolute path of a Python environment or interpreter of this machine, for the local executor; NULL = none */
     const char *python;
+    /* only while a spec is read: then it is a stage and an input of its own (spec_setup.c) */
+    struct pl_setup *setup;
+    bool implied;            /* the text lacks this stage: it comes from another stage's `setup` */
     const char **code_files; /* globs over the folder's files: only these are copied; n_code_files 0 = all */
     size_t n_code_files;
     struct pl_env_var *env; /* sorted by key */
@@ -420,6 +442,8 @@ static inline bool pl_input_follows_git(const struct pl_input *leaf)
 {
     return leaf->git_source || leaf->git_url;
 }
+/* Returns the input that is the stage's environment; NULL if it has none. */
+const struct pl_input *pl_stage_environment(const struct pl_stage *stage);
 /* True if every datum of the tree has an input of that name; false if a branch of a union lacks it. */
 bool pl_input_always(const struct pl_input *tree, const char *name);
 /* True if the leaf reads a repo; false for `params`. */

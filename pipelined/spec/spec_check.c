@@ -1,4 +1,4 @@
-/* Checks that involve more than one value. They check the fields that were read without an error: a field
+/* Checks that involve more than one value, and the order of the stages. They check the fields that were read without an error: a field
  * whose value was refused is NULL, and no check reports it again. */
 #include "pipelined/spec/spec_reader.h"
 
@@ -9,6 +9,8 @@
 
 #include <ctype.h>
 #include <stdio.h>
+
+#define ORDER_CIRCLE_SHOWN 20u
 
 /* Variables that programs need: an input of such a name would replace the variable. */
 static const char *const spec_machine_vars[] = {"PATH", "HOME", "TMPDIR",          "PWD",       "SHELL",
@@ -42,8 +44,10 @@ static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tre
     if (tree == leaf)
         return true;
     for (size_t i = 0; i < tree->n_children; i++) {
-        pl_spec_enter_key(r, tree->kind == PL_INPUT_UNION ? "union" : "cross");
-        pl_spec_enter_index(r, i);
+        if (!tree->implied && !tree->children[i].implied) {
+            pl_spec_enter_key(r, tree->kind == PL_INPUT_UNION ? "union" : "cross");
+            pl_spec_enter_index(r, i);
+        }
         if (spec_enter_leaf_of(r, &tree->children[i], leaf))
             return true;
         pl_spec_leave(r, path_len);
@@ -575,13 +579,147 @@ static void spec_warn(struct spec_reader *r, size_t i)
         pl_spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: only one worker will have work", stage->name, stage->workers);
         pl_spec_enter_stage(r, i);
     }
-    if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL) {
+    if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL && !stage->implied) {
         pl_spec_enter_key(r, "image");
         pl_spec_warning(r, "%s: image \"%s\" has no digest (@sha256:…): the tag can name another image later, without a new run",
                         stage->name, stage->image);
         pl_spec_enter_stage(r, i);
     }
     spec_warn_code(r, i);
+}
+
+/* ---- two orders of the stages: by name, and the order in which they run (Kahn's algorithm over the inputs that are stages of
+ * the same spec) ---- */
+
+struct order {
+    struct pl_spec *spec;
+    uint32_t *waits_for; /* for each stage, the number of its inputs that are not in the order yet */
+    uint32_t *start;     /* the stages that read stage i are readers[start[i]..start[i + 1]) */
+    uint32_t *readers;
+};
+
+/* Returns one of the stages that could not be ordered, and sets next[i] for each such stage i to one of its
+ * inputs that could not be ordered either. Following these links leads into a cycle. */
+static uint32_t order_left_over(const struct order *o, uint32_t *next)
+{
+    uint32_t any = 0;
+
+    for (uint32_t i = 0; i < o->spec->n_stages; i++) {
+        for (size_t j = 0; j < o->spec->stages[i].n_leaves; j++) {
+            uint32_t input = o->spec->stages[i].leaves[j]->stage;
+
+            if (input != PL_SPEC_NO_STAGE && o->waits_for[input] > 0)
+                next[i] = input;
+        }
+        if (o->waits_for[i] > 0)
+            any = i;
+    }
+    return any;
+}
+
+/* Writes the cycle, such as "a reads c reads b reads a", starting with the stage that is first in the
+ * text. */
+static int order_circle_text(const struct pl_spec *spec, const uint32_t *next, uint32_t first, struct pl_buf *text)
+{
+    uint32_t at = next[first];
+    int r = pl_buf_add_str(text, spec->stages[first].name, NULL);
+
+    for (unsigned n = 0; r == 0 && at != first && n < ORDER_CIRCLE_SHOWN; n++, at = next[at])
+        r = pl_buf_addf(text, NULL, " reads %s", spec->stages[at].name);
+    if (r == 0)
+        r = pl_buf_addf(text, NULL, "%s reads %s", at != first ? " reads …" : "", spec->stages[first].name);
+    return r == 0 && pl_buf_str(text) != NULL ? 0 : PL_ENOMEM;
+}
+
+static void order_report_circle(struct spec_reader *r, const struct order *o)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    uint32_t *next = pl_spec_alloc(r, o->spec->n_stages * sizeof(*next)), at, first;
+    size_t leaf = 0;
+
+    if (next == NULL)
+        return;
+    at = order_left_over(o, next);
+    for (size_t i = 0; i < o->spec->n_stages; i++)
+        at = next[at]; /* after as many steps as there are stages, `at` is on the cycle */
+    first = at;
+    for (uint32_t i = next[at]; i != at; i = next[i])
+        first = PL_MIN(first, i);
+    if (order_circle_text(o->spec, next, first, &text) < 0) {
+        r->failed = PL_ENOMEM;
+        return;
+    }
+    while (o->spec->stages[first].leaves[leaf]->stage != next[first])
+        leaf++;
+    pl_spec_enter_leaf(r, first, leaf, "repo");
+    pl_spec_problem(r, "the stages form a circle: %s", (const char *)text.data);
+}
+
+/* Counts the edges, then fills `readers` by counting sort. False if out of memory. */
+static bool order_init(struct spec_reader *r, struct order *o)
+{
+    struct pl_spec *spec = r->spec;
+    size_t n = spec->n_stages, n_edges = 0;
+    uint32_t *start = pl_spec_alloc(r, (n + 2) * sizeof(*start));
+
+    o->spec = spec;
+    o->waits_for = pl_spec_alloc(r, (n + 1) * sizeof(*o->waits_for));
+    spec->order = pl_spec_alloc(r, (n + 1) * sizeof(*spec->order));
+    spec->by_name = pl_spec_alloc(r, (n + 1) * sizeof(*spec->by_name));
+    if (start == NULL || o->waits_for == NULL || spec->order == NULL || spec->by_name == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
+            uint32_t input = spec->stages[i].leaves[j]->stage;
+
+            if (input == PL_SPEC_NO_STAGE)
+                continue;
+            o->waits_for[i]++;
+            start[input + 2]++;
+            n_edges++;
+        }
+    }
+    for (size_t i = 2; i < n + 2; i++)
+        start[i] += start[i - 1];
+    o->start = start;
+    o->readers = pl_spec_alloc(r, (n_edges + 1) * sizeof(*o->readers));
+    if (o->readers == NULL)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t j = 0; j < spec->stages[i].n_leaves; j++)
+            if (spec->stages[i].leaves[j]->stage != PL_SPEC_NO_STAGE)
+                o->readers[start[spec->stages[i].leaves[j]->stage + 1]++] = i;
+    return true;
+}
+
+static int order_by_name(const void *a, const void *b, void *stages)
+{
+    const struct pl_stage *list = stages;
+
+    return strcmp(list[*(const uint32_t *)a].name, list[*(const uint32_t *)b].name);
+}
+
+/* Kahn's algorithm: a stage is appended to the order once all its inputs are in it. Stages that cannot be
+ * appended are on a cycle or depend on one. */
+static void spec_order(struct spec_reader *r)
+{
+    struct order o;
+    size_t done = 0;
+
+    if (!order_init(r, &o))
+        return;
+    for (uint32_t i = 0; i < o.spec->n_stages; i++)
+        o.spec->by_name[i] = i;
+    qsort_r(o.spec->by_name, o.spec->n_stages, sizeof(*o.spec->by_name), order_by_name, o.spec->stages);
+    for (uint32_t i = 0; i < o.spec->n_stages; i++)
+        if (o.waits_for[i] == 0)
+            o.spec->order[done++] = i;
+    for (size_t at = 0; at < done; at++)
+        for (uint32_t e = o.start[o.spec->order[at]]; e < o.start[o.spec->order[at] + 1]; e++)
+            if (--o.waits_for[o.readers[e]] == 0)
+                o.spec->order[done++] = o.readers[e];
+    if (done < o.spec->n_stages)
+        order_report_circle(r, &o);
 }
 
 void pl_spec_check(struct spec_reader *r)
@@ -597,6 +735,7 @@ void pl_spec_check(struct spec_reader *r)
         if (r->spec->stages[i].n_leaves > 0)
             spec_check_union(r, i, r->spec->stages[i].input);
         spec_check_env(r, i);
+        pl_spec_check_environment(r, i);
         spec_check_prefix(r, i);
         pl_spec_check_variables(r, i);
         pl_spec_check_pod(r, i);
@@ -606,7 +745,7 @@ void pl_spec_check(struct spec_reader *r)
     pl_map_finish(&names.stages, NULL);
     pl_map_finish(&names.repos, NULL);
     if (r->failed == 0 && r->n_problems == 0)
-        pl_spec_order(r);
+        spec_order(r);
     for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++) {
         spec_warn(r, i);
         pl_spec_warn_pod(r, i);

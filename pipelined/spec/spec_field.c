@@ -75,8 +75,7 @@ OBJECT(repo, "repo",
 
 static const char *const words_on_new[] = {
     [PL_ON_NEW_QUEUE] = "queue", [PL_ON_NEW_NEWEST] = "newest", [PL_ON_NEW_RESTART] = "restart", NULL};
-static const char *const later_of_stage[] = {"setup", "schedule", "egress",  "replicas", "sweep",
-                                             "serve", "notebook", "volumes", NULL};
+static const char *const later_of_stage[] = {"schedule", "egress", "replicas", "sweep", "serve", "notebook", "volumes", NULL};
 
 static const struct spec_field fields_of_stage[] = {
     {.name = "name",
@@ -124,6 +123,12 @@ static const struct spec_field fields_of_stage[] = {
             "`bin/python3`), or of its interpreter; part of the datum key as written. Its `bin` is first in `PATH`, and "
             "`VIRTUAL_ENV` is set. The sandbox must show its folder, and that of the Python that it is made of: see "
             "`sandbox_read_only` in config.md. Not used in a cluster, where the image has the Python."},
+    {.name = "setup",
+     FIELD(setup, pl_stage, setup),
+     .child = &pl_spec_object_setup,
+     .doc = "The stage's environment: packages that are installed once, in a stage of its own that is named after this one "
+            "(`train-setup`), and are at `/pl/env` in every worker, with `/pl/env/bin` first in `PATH`. Stages with the same "
+            "`setup` and image share one. See environments.md."},
     {.name = "env",
      FIELD(env, pl_stage, env),
      .fallback = "{}",
@@ -289,6 +294,12 @@ static const struct spec_field fields_of_input[] = {
      .doc = "`true`, with the stage's own name as `repo`: the stage's last successful output, or an empty folder the first time. "
             "It never starts the stage, "
             "and the stage runs every datum in every job."},
+    {.name = "environment",
+     FIELD(bool, pl_input, environment),
+     .doc =
+         "`true`: the repo is the stage's environment, at `/pl/env` too, with `/pl/env/bin` first in `PATH`. `setup` adds such "
+         "an input by itself; written by hand, stages of several pipelines share an environment. Each run of the stage "
+         "first runs the stage that makes it, which is done at once if nothing of it has changed. Not without a sandbox."},
     {.name = "pfs",
      FIELD(pfs, pl_input, pfs),
      .child = &pl_spec_object_input,
@@ -376,6 +387,46 @@ static const struct spec_field fields_of_code[] = {
 };
 OBJECT(code, "code", "A part of a code folder: a change of another file in it does not run the stage again.", nothing);
 
+static const struct spec_field fields_of_setup_secret[] = {
+    {.name = "name", FIELD(text, pl_setup_secret, name), .min = 1, .required = true, .doc = "A secret of the project."},
+    {.name = "key", FIELD(text, pl_setup_secret, key), .min = 1, .required = true, .doc = "The key of it that has the value."},
+};
+OBJECT(setup_secret, "setup_secret", "What a package index asks for.", nothing);
+
+static const struct spec_field fields_of_setup[] = {
+    {.name = "python",
+     FIELD(requirements, pl_setup, python),
+     .doc = "A file with requirements, at or below the spec's folder: `requirements.txt` (or any `.txt`), `pyproject.toml` (its "
+            "`dependencies`), `uv.lock`, or `environment.yml`, which needs micromamba or conda. Installed into a virtual "
+            "environment of the `python3` of the image, or of the stage's `python`. Exactly one of `python` and `script` is "
+            "given."},
+    {.name = "script",
+     FIELD(text, pl_setup, script),
+     .min = 1,
+     .doc = "A script that fills `/pl/env`, as in a stage. Its working directory has the `files`."},
+    {.name = "files",
+     .type = &pl_spec_type_globs,
+     LIST(pl_setup, files, n_files),
+     .min = 1,
+     .doc =
+         "Globs for other files that are needed, such as those that the requirements name: in the folder of that file, or with "
+         "`script` in the spec's folder."},
+    {.name = "index",
+     FIELD(text, pl_setup, index),
+     .min = 1,
+     .doc = "URL of a package index, in the place of the usual one. A script finds it in `PIP_INDEX_URL` and `UV_INDEX_URL`."},
+    {.name = "secret",
+     FIELD(object, pl_setup, secret),
+     .child = &pl_spec_object_setup_secret,
+     .doc = "The secret for `index`: `USER:PASSWORD`, or a token. A script finds it in `SETUP_SECRET`."},
+    {.name = "timeout",
+     FIELD(duration, pl_setup, timeout_ms),
+     .fallback = "\"1h\"",
+     .min = 1,
+     .doc = "Time limit for making the environment."},
+};
+OBJECT(setup, "setup", "How the environment of a stage is made.", nothing);
+
 static const struct spec_field fields_of_checkpoint[] = {
     {.name = "every",
      FIELD(duration, pl_stage, checkpoint_ms),
@@ -445,6 +496,10 @@ static const struct spec_field fields_of_output[] = {
      .fallback = "false",
      .doc = "`true`: a link that leads neither into the output nor into an input becomes a copy of the file or folder that the "
             "command could read there. `false`: such a link fails the datum. Not part of the datum key."},
+    {.name = "environment",
+     FIELD(bool, pl_output, environment),
+     .doc = "`true`: the output is an environment for other stages. `/pl/env` is another name of the output folder, so that "
+            "paths in its files are right where it is used; links are kept as they are, also those that lead out of it."},
     {.name = "keep",
      FIELD(keep, pl_output, keep),
      .child = &pl_spec_object_keep,
@@ -465,14 +520,29 @@ static const struct spec_field fields_of_cache[] = {
 };
 OBJECT(cache, "cache", "Which datums count as done already.", nothing);
 
-const struct spec_object *const pl_spec_objects[] = {
-    &pl_spec_object_file,       &pl_spec_object_repo,      &pl_spec_object_repo_keep,
-    &pl_spec_object_stage,      &pl_spec_object_input,     &pl_spec_object_git,
-    &pl_spec_object_gpu,        &pl_spec_object_share,     &pl_spec_object_resources,
-    &pl_spec_object_on_error,   &pl_spec_object_datum,     &pl_spec_object_output,
-    &pl_spec_object_keep,       &pl_spec_object_cache,     &pl_spec_object_secret,
-    &pl_spec_object_scratch,    &pl_spec_object_placement, &pl_spec_object_toleration,
-    &pl_spec_object_checkpoint, &pl_spec_object_code,      NULL};
+const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
+                                                     &pl_spec_object_repo,
+                                                     &pl_spec_object_repo_keep,
+                                                     &pl_spec_object_stage,
+                                                     &pl_spec_object_input,
+                                                     &pl_spec_object_git,
+                                                     &pl_spec_object_gpu,
+                                                     &pl_spec_object_share,
+                                                     &pl_spec_object_resources,
+                                                     &pl_spec_object_on_error,
+                                                     &pl_spec_object_datum,
+                                                     &pl_spec_object_output,
+                                                     &pl_spec_object_keep,
+                                                     &pl_spec_object_cache,
+                                                     &pl_spec_object_secret,
+                                                     &pl_spec_object_scratch,
+                                                     &pl_spec_object_placement,
+                                                     &pl_spec_object_toleration,
+                                                     &pl_spec_object_checkpoint,
+                                                     &pl_spec_object_code,
+                                                     &pl_spec_object_setup,
+                                                     &pl_spec_object_setup_secret,
+                                                     NULL};
 
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {

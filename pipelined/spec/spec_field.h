@@ -57,7 +57,7 @@ extern const struct spec_object pl_spec_object_file, pl_spec_object_repo, pl_spe
     pl_spec_object_gpu, pl_spec_object_resources, pl_spec_object_datum, pl_spec_object_output, pl_spec_object_cache,
     pl_spec_object_on_error, pl_spec_object_checkpoint, pl_spec_object_code, pl_spec_object_repo_keep, pl_spec_object_keep,
     pl_spec_object_git, pl_spec_object_share, pl_spec_object_secret, pl_spec_object_scratch, pl_spec_object_placement,
-    pl_spec_object_toleration;
+    pl_spec_object_toleration, pl_spec_object_setup, pl_spec_object_setup_secret;
 /* All objects, in the order of docs/spec.md; NULL-terminated. */
 extern const struct spec_object *const pl_spec_objects[];
 
@@ -71,7 +71,7 @@ extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type
     pl_spec_type_network, pl_spec_type_user, pl_spec_type_priority, pl_spec_type_warm, pl_spec_type_placement,
     pl_spec_type_tolerations, pl_spec_type_arch, pl_spec_type_effect, pl_spec_type_seconds, pl_spec_type_pod_spec,
     pl_spec_type_pod_patch, pl_spec_type_machine_path, pl_spec_type_kube_name, pl_spec_type_git, pl_spec_type_git_url,
-    pl_spec_type_git_branch;
+    pl_spec_type_git_branch, pl_spec_type_requirements, pl_spec_type_setup;
 
 #define SPEC_LIST_MAX 10000u /* maximum number of elements of a list or members of an object */
 

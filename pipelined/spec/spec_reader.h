@@ -59,6 +59,10 @@ const char *pl_spec_scalar(struct spec_reader *r, json_t *value);
  * `pod_patch` are replaced as a whole. NULL if out of memory. */
 json_t *pl_spec_merge_patch(json_t *target, json_t *patch);
 
+/* Adds a stage and an input for each `setup` of the stages that were read. */
+void pl_spec_expand_setups(struct spec_reader *r);
+/* Checks the fields "environment" of stage i: of its inputs and its output. */
+void pl_spec_check_environment(struct spec_reader *r, size_t i);
 /* Parses an input that has the field "git". */
 struct pl_input;
 void pl_spec_read_git(struct spec_reader *r, json_t *value, struct pl_input *input);
@@ -81,5 +85,3 @@ void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *k
 void pl_spec_check_git(struct spec_reader *r, size_t i, size_t j, const struct pl_stage *stage);
 /* True if an input of the spec follows git into that repo. */
 bool pl_spec_git_fills(const struct pl_spec *spec, const char *project, const char *repo);
-/* Computes spec->order and spec->by_name; a cycle is an error. The inputs must be resolved. */
-void pl_spec_order(struct spec_reader *r);
