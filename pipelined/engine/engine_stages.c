@@ -334,6 +334,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .name = d->name,
                                        .inputs = heads,
                                        .n_inputs = n_heads,
+                                       .environment = d->output.environment,
                                        .output = pl_engine_head(s->project, d->name, d->output.branch),
                                        .workers = d->workers,
                                        .tries = d->datum.tries,

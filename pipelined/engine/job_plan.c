@@ -57,16 +57,19 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
         const struct pl_input *leaf = j->stage->def->leaves[i];
         char root[PL_HASH_HEX + 1];
         bool reads = pl_input_reads(leaf);
+        json_t *one;
         int r = find_input(j, c, i, err);
 
         if (r < 0) {
             json_decref(inputs);
             return r;
         }
-        json_array_append_new(inputs, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project",
-                                                reads ? leaf->project : "", "repo", reads ? leaf->repo : "", "branch",
-                                                reads ? leaf->branch : "", "commit", j->commits[i], "root",
-                                                pl_hash_hex(&j->roots[i], root)));
+        one = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", leaf->name, "project", reads ? leaf->project : "", "repo",
+                        reads ? leaf->repo : "", "branch", reads ? leaf->branch : "", "commit", j->commits[i], "root",
+                        pl_hash_hex(&j->roots[i], root));
+        if (leaf->environment)
+            json_object_set_new(one, "environment", json_true());
+        json_array_append_new(inputs, one);
     }
     j->inputs = inputs;
     return 0;

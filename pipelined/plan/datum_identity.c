@@ -82,6 +82,8 @@ void pl_datum_id(const struct pl_datum_leaf *leaves, size_t n, struct pl_hash *r
     for (size_t i = 0; i < n; i++) {
         const struct pl_input *in = leaves[i].input;
 
+        if (in->environment)
+            continue; /* all datums of a job have the same */
         identity_text(&id, in->name);
         identity_text(&id, pl_input_reads(in) ? in->project : "");
         identity_text(&id, pl_input_reads(in) ? in->repo : "");
@@ -100,7 +102,7 @@ void pl_datum_key(const struct pl_datum_leaf *leaves, size_t n, const struct pl_
 
     identity_text(&id, "pl-datum-key-1");
     for (size_t i = 0; i < n; i++) {
-        identity_text(&id, leaves[i].input->name);
+        identity_text(&id, leaves[i].input->environment ? PL_ENVIRONMENT : leaves[i].input->name);
         pl_hasher_add_field(id.h, leaves[i].path, leaves[i].path_len);
         pl_hasher_add_field(id.h, &leaves[i].kind, leaves[i].input->reference ? 0 : 1);
         if (!leaves[i].input->reference)

@@ -16,12 +16,13 @@
  *                    python  as written; the whole part is left out if the stage has none
  *                  A part that the stage does not have has 0 values. Resources, gpu, workers, timeouts and
  *                  prefix are not included.
- *   datum id       "pl-datum-id-1", then per input: name, project, repo, branch, path. It names a datum for
- *                  people; results are never looked up by it.
+ *   datum id       "pl-datum-id-1", then per input: name, project, repo, branch, path; without the environment.
+ *                  It names a datum for people; results are never looked up by it.
  *   datum key      "pl-datum-key-1", then per input: name, path, kind (1 byte: enum pl_entry_kind), content
  *                  id (32 bytes); a `reference` input has one empty field instead of kind and content id.
  *                  Then the code identity (32 bytes; zeros with `cache: {"code": false}`) and the salt. Repo
- *                  and branch are not included, so that a fork reuses the results of its parent.
+ *                  and branch are not included, so that a fork reuses the results of its parent. The name of
+ *                  an environment is "/pl/env".
  *
  * Paths have no leading slash; the root is "". A `params` input has "" as project, repo and branch; its path
  * is the canonical JSON of the combination, its content id the SHA-256 of that text, and its kind that of a

@@ -290,7 +290,7 @@ char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_
 
     out[0] = '\0';
     for (size_t i = 0; i < p->n_leaves && n < size; i++) {
-        const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
+        const struct pl_plan_match *m = p->stage->leaves[i]->environment ? NULL : pl_plan_match_of(p, datum, i);
 
         if (m != NULL && n > 0)
             n += (size_t)snprintf(out + n, size - n, ", ");

@@ -32,16 +32,19 @@ json_t *pl_plan_input_json(const struct pl_plan *p, size_t leaf, const struct pl
 {
     const struct pl_input *in = p->stage->leaves[leaf];
     char hex[PL_HASH_HEX + 1];
-    json_t *files;
+    json_t *files, *out;
 
     if (!pl_input_reads(in))
         return params_json(p, leaf, m);
     files = json_array();
     for (size_t i = 0; i < in->n_files; i++)
         json_array_append_new(files, json_string(in->files[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s, s:b, s:o}", "name", in->name, "project", in->project, "path", m->path,
-                     "root", pl_hash_hex(root, hex), "commit", commit[0] != '\0' ? commit : NULL, "kind", kind_name(m->kind),
-                     "writable", (int)in->writable, "files", files);
+    out = json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s, s:b, s:o}", "name", in->name, "project", in->project, "path", m->path,
+                    "root", pl_hash_hex(root, hex), "commit", commit[0] != '\0' ? commit : NULL, "kind", kind_name(m->kind),
+                    "writable", (int)in->writable, "files", files);
+    if (in->environment)
+        json_object_set_new(out, "environment", json_true());
+    return out;
 }
 
 json_t *pl_stage_writable_json(const struct pl_stage *stage)

@@ -234,6 +234,7 @@ struct pl_sched_stage {
     const struct pl_sched_head *inputs;
     size_t n_inputs;
     struct pl_sched_head output; /* branch of the output; no other stage may write it */
+    bool environment;            /* makes an environment: it has a job in each run in which a stage that reads it has one */
     uint32_t workers;            /* most workers that the stage may have at a time; ≥ 1 */
     uint32_t tries;              /* tries per datum; ≥ 1 */
     uint32_t gpu_count;          /* GPUs per worker; 0 = a CPU stage */

@@ -111,8 +111,18 @@ struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct versio
 
 static void run_include(struct pl_sched *s, struct run *run, struct stage *stage)
 {
-    if (stage && stage->current && stage->current->def.since <= run->order && !pl_sched_job_find(s, stage, run))
-        (void)pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
+    const struct pl_sched_stage *def;
+
+    if (!stage || !stage->current || stage->current->def.since > run->order || pl_sched_job_find(s, stage, run))
+        return;
+    def = &stage->current->def;
+    (void)pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
+    for (size_t i = 0; i < def->n_inputs && !run->aside; i++) {
+        const struct head *in = pl_sched_head_find(s, def->inputs[i]);
+
+        if (in && in->writer && in->writer->current && in->writer->current->def.environment)
+            run_include(s, run, in->writer);
+    }
 }
 
 /* Creates the job of the next stage that reads the branch; false after the last one. */

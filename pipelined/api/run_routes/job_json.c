@@ -288,7 +288,8 @@ void pl_job_datum_id(const uint8_t *key, size_t len, const json_t *inputs, struc
                                   .project = pl_json_str(one, "project"),
                                   .repo = repo,
                                   .branch = pl_json_str(one, "branch"),
-                                  .name = pl_json_str(one, "name")};
+                                  .name = pl_json_str(one, "name"),
+                                  .environment = json_is_true(json_object_get(one, "environment"))};
         leaves[n] = (struct pl_datum_leaf){.input = &in[n], .path = match.path, .path_len = match.path_len};
     }
     pl_datum_id(leaves, n, ret);
