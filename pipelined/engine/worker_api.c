@@ -84,6 +84,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, co
     if (!pl_hash_is_zero(&s->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&s->code_root, code)));
     json_object_set_new(stage, "writable", pl_stage_writable_json(s->def));
+    if (pl_stage_environment(s->def))
+        json_object_set_new(stage, "environment", json_true());
     json_object_set_new(stage, "pipeline", json_string(s->pipeline));
     if (w->network_off)
         json_object_set_new(stage, "network", json_false());

@@ -9,6 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *const pl_sandbox_package_variables[] = {
+    "PIP_INDEX_URL",       "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_CERT",    "PIP_PROXY",
+    "PIP_DEFAULT_TIMEOUT", "UV_INDEX_URL",        "UV_DEFAULT_INDEX", "UV_INDEX",    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",  "CURL_CA_BUNDLE",      "HTTP_PROXY",       "HTTPS_PROXY", "NO_PROXY",
+    "http_proxy",          "https_proxy",         "no_proxy",         NULL};
+_Static_assert(PL_ARRAY_SIZE(pl_sandbox_package_variables) == PL_SANDBOX_PACKAGE_VARIABLES + 1, "one number, two places");
+
 #define LINKS_MAX   40 /* as the kernel's limit of links in one path */
 #define SHEBANG_MAX 256
 
@@ -196,6 +203,7 @@ struct lookup {
     const struct pl_sandbox_view *view;
     const char *path;
     bool own_path; /* `path` is the stage's own, which may name folders that only the sandbox has, such as /code/bin */
+    bool environment;
 };
 
 /* Checks the program `name` of `len` bytes, which is looked up in PATH if it has no slash. */
@@ -218,6 +226,8 @@ static int check_program(const struct lookup *l, const char *name, size_t len, s
     for (size_t i = 0; i < PL_ARRAY_SIZE(own_programs); i++)
         if (pl_streq(text, own_programs[i]))
             return 0;
+    if (l->environment)
+        return 0;
     r = look_up(view, l->path, text, err);
     if (r != PL_ENOTFOUND || l->own_path)
         return r == PL_ENOTFOUND ? 0 : r;
@@ -263,7 +273,7 @@ int pl_sandbox_view_stage(const struct pl_sandbox_view *view, const struct pl_sa
 {
     _cleanup_free_ char *made = NULL;
     struct pl_python_env python = {0};
-    struct lookup l = {.view = view, .own_path = stage->path != NULL};
+    struct lookup l = {.view = view, .own_path = stage->path != NULL, .environment = stage->environment};
     int r = stage->python ? pl_python_env_find(stage->python, &python, err) : 0;
 
     r = r < 0 || !stage->python ? r : check_python(view, &python, err);

@@ -16,6 +16,11 @@
 
 #define PL_SANDBOX_USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+/* Variables of the daemon that say where packages come from: index, proxy, certificates. Commands that make an environment get
+ * them, no others do. NULL-terminated. */
+extern const char *const pl_sandbox_package_variables[];
+#define PL_SANDBOX_PACKAGE_VARIABLES 18u /* their number */
+
 /* What a sandbox shows. Texts are borrowed. */
 struct pl_sandbox_view {
     bool all;              /* there is no sandbox: commands see the whole machine */
@@ -29,6 +34,7 @@ struct pl_sandbox_stage {
     const char *script;
     const char *python; /* field `python`; NULL = not given */
     const char *path;   /* PATH of the stage's `env`; NULL = not given */
+    bool environment;   /* the stage has an environment, whose programs are not known here: names are not looked up */
 };
 
 /* True if commands can see the absolute path. Looks at the path alone, not at links. */

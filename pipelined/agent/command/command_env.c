@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* maximum number of constant variables */
-#define BASE_MAX 32
+#define BASE_MAX (32 + PL_SANDBOX_PACKAGE_VARIABLES)
 
 /* Variables that the command inherits without a sandbox, where it uses the host's own installation. No other
  * variables of the daemon or the agent are passed on. */
@@ -122,6 +122,20 @@ static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *e
     return r;
 }
 
+/* Adds those of the agent's own variables that the command gets. */
+static int add_inherited(struct pl_env *e, struct pl_err *err)
+{
+    const bool none = e->config->mode == PL_SANDBOX_NONE;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && e->config->makes_environment && i < PL_SANDBOX_PACKAGE_VARIABLES; i++)
+        r = add_base(e, pl_sandbox_package_variables[i], getenv(pl_sandbox_package_variables[i]), err);
+    for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
+        if (!e->config->python || !pl_streq(inherited[i], "VIRTUAL_ENV"))
+            r = add_base(e, inherited[i], getenv(inherited[i]), err);
+    return r;
+}
+
 /* Makes the constant variables. */
 static int make_base(struct pl_env *e, struct pl_err *err)
 {
@@ -153,9 +167,7 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     if (r == 0)
         r = add_virtual_env(e, err);
-    for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
-        if (!e->config->python || !pl_streq(inherited[i], "VIRTUAL_ENV"))
-            r = add_base(e, inherited[i], getenv(inherited[i]), err);
+    r = r < 0 ? r : add_inherited(e, err);
     return r;
 }
 

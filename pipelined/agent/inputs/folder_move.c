@@ -1,6 +1,7 @@
 /* Renames each entry from one folder descriptor to the other, or exchanges two names. */
 #include "pipelined/agent/inputs/folder_move.h"
 
+#include "pipelined/agent/sandbox/sandbox.h"
 #include "storage/system/io.h"
 
 #include <dirent.h>
@@ -78,4 +79,38 @@ int pl_folder_put(const char *next, const char *at, struct pl_err *err)
     if (errno == EINVAL && pl_io_remove_tree(at, err) < 0)
         return PL_EIO;
     return rename(next, at) < 0 ? pl_err_errno(err, errno, "%s", at) : 0;
+}
+
+int pl_folder_refill(const char *from, const char *to, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return pl_err_errno(err, errno, "%s", from);
+    r = pl_io_mkdirs(to, 0755, err);
+    r = r < 0 ? r : pl_sandbox_clear(to, err);
+    r = r < 0 ? r : pl_folder_move(fd, from, to, err);
+    return r < 0 ? r : 0;
+}
+
+int pl_folder_link(const char *from, const char *seen, const char *to, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : opendir(from);
+    char target[PATH_MAX];
+    const struct dirent *e;
+    int r = 0;
+
+    if (!dir)
+        return pl_err_errno(err, errno, "%s", fd < 0 ? to : from);
+    while (r == 0 && (e = readdir(dir))) {
+        if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
+            continue;
+        snprintf(target, sizeof target, "%s/%s", seen, e->d_name);
+        if (symlinkat(target, fd, e->d_name) < 0)
+            r = pl_err_errno(err, errno, "%s/%s", to, e->d_name);
+    }
+    closedir(dir);
+    return r;
 }

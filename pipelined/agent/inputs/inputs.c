@@ -14,14 +14,16 @@
 #include <sys/stat.h>
 
 /* Folders below WORK. Input names do not begin with a dot, so no input uses these names. */
-#define CHECKPOINT "next/.checkpoint"
-#define AHEAD      "next/.ahead"
-#define GONE       "next/.gone" /* holds an abandoned fetch until pl_inputs_trim removes it */
+#define CHECKPOINT  "next/.checkpoint"
+#define AHEAD       "next/.ahead"
+#define ENVIRONMENT "env"
+#define GONE        "next/.gone" /* holds an abandoned fetch until pl_inputs_trim removes it */
 
 /* Record of what an input's folder contains. */
 struct copy {
     bool filled;
     bool writable;
+    bool environment;
     struct pl_hash root;
     bool file;
     bool bare; /* the folder's name is the matched file itself, which replaces the previous datum's file */
@@ -195,6 +197,7 @@ static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, c
     c->root = wi->root;
     c->file = wi->file;
     c->writable = wi->writable;
+    c->environment = wi->environment;
     c->sums = *sums;
     c->filled = true;
     return 0;
@@ -699,24 +702,9 @@ static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_
     return 0;
 }
 
-/* Empties the folder `to`, which may be a mount point, and moves everything from the folder `from` into
- * it. */
-static int refill(const char *from, const char *to, struct pl_err *err)
-{
-    _cleanup_close_ int fd = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r;
-
-    if (fd < 0)
-        return pl_err_errno(err, errno, "%s", from);
-    r = pl_io_mkdirs(to, 0755, err);
-    r = r < 0 ? r : pl_sandbox_clear(to, err);
-    r = r < 0 ? r : pl_folder_move(fd, from, to, err);
-    return r < 0 ? r : 0;
-}
-
 static int refill_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
-    int r = refill(next, pfs, err);
+    int r = pl_folder_refill(next, pfs, err);
 
     if (r < 0)
         return r;
@@ -758,6 +746,19 @@ static int apply_one(const struct pl_inputs *in, struct slot *s, struct pl_err *
     return r;
 }
 
+/* Makes WORK/env, which is mounted at /pl/env, a folder of links to what is in the input: the input's own folder is replaced as a
+ * whole. */
+static int link_environment(const struct pl_inputs *in, const struct slot *s, struct pl_err *err)
+{
+    char from[PL_INPUTS_PATH_MAX], to[PL_INPUTS_PATH_MAX], seen[PL_NAME_MAX_BYTES + sizeof("/pfs/")];
+    int r = place(in, "pfs", s, from, err);
+
+    snprintf(seen, sizeof(seen), "/pfs/%s", s->name);
+    r = r < 0 ? r : pl_input_path(to, in->config.work, ENVIRONMENT, err);
+    r = r < 0 ? r : pl_sandbox_clear(to, err);
+    return r < 0 ? r : pl_folder_link(from, seen, to, err);
+}
+
 /* Puts the saved checkpoint in place; removes the previous datum's checkpoint even if there is no new one. */
 static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
 {
@@ -766,7 +767,7 @@ static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
 
     r = r < 0 ? r : pl_input_path(to, in->config.work, "checkpoint", err);
     if (r == 0)
-        r = in->saved ? refill(from, to, err) : pl_sandbox_clear(to, err);
+        r = in->saved ? pl_folder_refill(from, to, err) : pl_sandbox_clear(to, err);
     return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
 }
 
@@ -781,6 +782,8 @@ int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err)
             continue;
         r = apply_one(in, s, err);
         s->staged = NOTHING;
+        if (r == 0 && s->front.filled && s->front.environment)
+            r = link_environment(in, s, err);
         if (r < 0)
             return pl_err_wrap(err, r, "input %s", s->name);
     }

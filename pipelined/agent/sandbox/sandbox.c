@@ -260,6 +260,11 @@ static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_ar
     snprintf(input, sizeof(input), "%s/checkpoint", config->work);
     if (r == 0 && config->has_checkpoint)
         r = ADD(a, err, "--bind", input, "/pl/checkpoint");
+    snprintf(input, sizeof(input), "%s/env", config->work);
+    if (r == 0 && config->makes_environment)
+        r = ADD(a, err, "--bind", out, PL_ENVIRONMENT);
+    else if (r == 0 && config->environment)
+        r = ADD(a, err, "--ro-bind", input, PL_ENVIRONMENT);
     return r;
 }
 
@@ -393,8 +398,8 @@ static int link_programs(const struct pl_sandbox_config *config, struct pl_err *
     return 0;
 }
 
-static const char *const folders[] = {"pfs/out", "next",     "done/0", "done/1", "done/2",    "done/3",
-                                      "code",    "tmp/home", "bin/py", "sock",   "checkpoint"};
+static const char *const folders[] = {"pfs/out", "next",     "done/0", "done/1", "done/2",     "done/3",
+                                      "code",    "tmp/home", "bin/py", "sock",   "checkpoint", "env"};
 
 /* Makes the path of the work folder's i-th folder; PL_ENOTFOUND after the last. */
 static int folder_at(const struct pl_sandbox_config *config, size_t i, char out[4200])
@@ -484,12 +489,14 @@ char *pl_sandbox_search_path(const struct pl_sandbox_config *config)
     const struct pl_sandbox_view view = pl_sandbox_view_of(config);
     struct pl_python_env python = {0};
     /* a Python that is wrong was refused before (pl_sandbox_view_stage) */
-    const bool found = config->python && pl_python_env_find(config->python, &python, NULL) == 0;
+    const bool found = config->python && pl_python_env_find(config->python, &python, NULL) == 0,
+               environment = config->environment || config->makes_environment;
     _cleanup_free_ char *rest =
         config->mode == PL_SANDBOX_POD ? strdup(view.path) : pl_sandbox_view_path(&view, found ? python.bin : NULL);
     char *path = NULL;
 
-    if (!rest || asprintf(&path, "%s/bin:%s", config->mode == PL_SANDBOX_NONE ? config->work : "/pl", rest) < 0)
+    if (!rest || asprintf(&path, "%s/bin:%s%s", config->mode == PL_SANDBOX_NONE ? config->work : "/pl",
+                          environment ? PL_ENVIRONMENT "/bin:" : "", rest) < 0)
         return NULL;
     return path;
 }

@@ -24,7 +24,7 @@
  *
  * Mode pod: the command's container is the sandbox. The work folder is a volume of the pod. Parts of it are
  * mounted in the container as bubblewrap would: pfs at /pfs (read-only), pfs/out at /pfs/out, each writable
- * input at its place, code at /code, tmp at /tmp, and below /pl: bin and sock (read-only) and checkpoint. So
+ * input at its place, code at /code, tmp at /tmp, and below /pl: bin, sock and env (read-only) and checkpoint. So
  * these folders must exist before that container starts and are never replaced: the pod's first container
  * creates them (pl_sandbox_install). They belong to a group that has agent and command as members and may
  * write.
@@ -35,6 +35,7 @@
  *   next/         inputs of the next datum
  *   done/<n>      outputs that wait for their upload
  *   code/         the stage's code
+ *   env/          links to what is in the input that is the environment: /pl/env
  *   tmp/          /tmp of mode none and pod
  *   script        the stage's script, if any (in a pod: bin/script)
  *   stdin         standard input of the command, if any (in a pod: bin/stdin)
@@ -62,12 +63,14 @@ struct pl_sandbox_config {
     const char *next;   /* absolute path of pl-next; NULL = the command has no pl-next */
     /* absolute folders to show read-only, separated by ':'; NULL or "" = none (PIPELINED_SANDBOX_RO) */
     const char *extra_ro;
-    const char *python;  /* Python environment or interpreter of the stage (python_env.h); NULL = none, as in a pod */
-    bool batch;          /* batch stage: the command reaches the agent through a socket in /pl/sock */
-    bool has_code;       /* /code exists */
-    bool has_script;     /* /pl/script exists */
-    bool has_stdin;      /* /pl/stdin exists */
-    bool has_checkpoint; /* /pl/checkpoint exists */
+    const char *python;     /* Python environment or interpreter of the stage (python_env.h); NULL = none, as in a pod */
+    bool environment;       /* /pl/env is a folder of links to an input, which pl_inputs_apply fills */
+    bool makes_environment; /* /pl/env is the output folder */
+    bool batch;             /* batch stage: the command reaches the agent through a socket in /pl/sock */
+    bool has_code;          /* /code exists */
+    bool has_script;        /* /pl/script exists */
+    bool has_stdin;         /* /pl/stdin exists */
+    bool has_checkpoint;    /* /pl/checkpoint exists */
     /* names of inputs that the command may modify, NULL = none; their folders are made once and never
      * replaced */
     const json_t *writable;

@@ -57,6 +57,8 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
     stage = json_loadb((const char *)text.data, text.len, 0, NULL);
     json_object_set_new(stage, "pipeline", json_string(t->pipeline));
     json_object_set_new(stage, "writable", pl_stage_writable_json(t->stage));
+    if (pl_stage_environment(t->stage))
+        json_object_set_new(stage, "environment", json_true());
     if (!pl_hash_is_zero(&t->code_root))
         json_object_set_new(stage, "code_root", json_string(pl_hash_hex(&t->code_root, code)));
     return json_pack("{s:i, s:i, s:i, s:s, s:o, s:{s:O}}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "lease_ms", RENEWALS_MS,

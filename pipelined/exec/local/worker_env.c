@@ -19,18 +19,26 @@ static const char *const inherited[] = {"PATH",
                                         "LSAN_OPTIONS",
                                         "TSAN_OPTIONS"};
 #define N_SHOWN 4u
-_Static_assert(PL_ARRAY_SIZE(inherited) <= PL_WORKER_ENV_MAX, "the list of the caller is too short");
+_Static_assert(PL_ARRAY_SIZE(inherited) + PL_SANDBOX_PACKAGE_VARIABLES <= PL_WORKER_ENV_MAX,
+               "the list of the caller is too short");
+
+/* Adds those of the environment that are in the list. */
+static size_t add_listed(const char *const *names, size_t n_names, char *ret[PL_WORKER_ENV_MAX], size_t n)
+{
+    extern char **environ;
+
+    for (char **e = environ; *e && n < PL_WORKER_ENV_MAX; e++)
+        for (size_t i = 0; i < n_names; i++)
+            if (strncmp(*e, names[i], strlen(names[i])) == 0 && (*e)[strlen(names[i])] == '=')
+                ret[n++] = *e;
+    return n;
+}
 
 size_t pl_worker_env_list(char *ret[PL_WORKER_ENV_MAX])
 {
-    extern char **environ;
-    size_t n = 0;
+    const size_t n = add_listed(inherited, PL_ARRAY_SIZE(inherited), ret, 0);
 
-    for (char **e = environ; *e && n < PL_WORKER_ENV_MAX; e++)
-        for (size_t i = 0; i < PL_ARRAY_SIZE(inherited); i++)
-            if (strncmp(*e, inherited[i], strlen(inherited[i])) == 0 && (*e)[strlen(inherited[i])] == '=')
-                ret[n++] = *e;
-    return n;
+    return add_listed(pl_sandbox_package_variables, PL_SANDBOX_PACKAGE_VARIABLES, ret, n);
 }
 
 /* True if the program lies in the folder of one of the stage's secrets. */
@@ -51,7 +59,9 @@ int pl_worker_env_check(const char *mode, const struct pl_stage *def, struct pl_
     const struct pl_sandbox_view view = {.all = pl_streq(mode, "none"),
                                          .read_only = getenv("PIPELINED_SANDBOX_RO"),
                                          .path = getenv("PATH")};
-    struct pl_sandbox_stage stage = {.script = def->script, .python = def->python};
+    struct pl_sandbox_stage stage = {.script = def->script,
+                                     .python = def->python,
+                                     .environment = pl_stage_environment(def) != NULL};
     const char *const run[] = {def->n_run ? def->run[0] : NULL, NULL};
 
     stage.run = run;

@@ -7,7 +7,7 @@
 #include "storage/base/buf.h"
 #include <jansson.h>
 
-#define PL_WORKER_ENV_MAX 32u /* maximum number of inherited variables */
+#define PL_WORKER_ENV_MAX (16u + PL_SANDBOX_PACKAGE_VARIABLES) /* maximum number of inherited variables */
 
 /* Fills `ret` with the inherited variables, NAME=value, borrowed from the daemon's environment; returns their
  * number. */

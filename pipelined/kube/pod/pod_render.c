@@ -198,6 +198,10 @@ static void mount_volume(struct pod_build *b)
     mount(b, b->mounts, "/pl/sock", "sock", true);
     if (stage->checkpoint_ms > 0)
         mount(b, b->mounts, "/pl/checkpoint", "checkpoint", false);
+    if (stage->output.environment)
+        mount(b, b->mounts, PL_ENVIRONMENT, "pfs/out", false);
+    else if (pl_stage_environment(stage) != NULL)
+        mount(b, b->mounts, PL_ENVIRONMENT, "env", true);
 }
 
 static json_t *scratch_claim(struct pod_build *b)

@@ -65,6 +65,8 @@ static int read_run(const json_t *stage, struct pl_agent_protocol_attach *a, str
         a->accepted.bits[code / 32] |= 1u << (code % 32);
     }
     a->writable = json_object_get(stage, "writable");
+    a->environment = json_is_true(json_object_get(stage, "environment"));
+    a->makes_environment = json_is_true(json_object_get(json_object_get(stage, "output"), "environment"));
     every = string_or(json_object_get(stage, "checkpoint"), "every", NULL);
     if (every && pl_duration_parse(every, &a->checkpoint_ms, NULL) < 0)
         return bad(err, "attach", "stage.checkpoint.every");
@@ -267,6 +269,7 @@ static int read_input(const json_t *o, struct pl_agent_protocol_input *in, const
         return bad(err, "next", "inputs.root");
     in->file = !pl_streq(kind, "dir") && !pl_streq(kind, "4");
     in->writable = json_is_true(json_object_get(o, "writable"));
+    in->environment = json_is_true(json_object_get(o, "environment"));
     in->n_files = json_array_size(globs); /* json_array_size is 0 if the value is not an array */
     if (in->n_files == 0)
         return 0;

@@ -78,10 +78,12 @@ struct pl_agent_protocol_attach {
     json_t *doc;
     int64_t lease_ms, renew_ms;
     const char *project, *pipeline, *stage;
-    const char *token;    /* token for all later requests; NULL = keep using the present one */
-    const char **run;     /* the stage's command as argv; NULL if `script` is set */
-    const char **err_run; /* the command of on_error; NULL = none */
-    bool copy_links;      /* if a link in the output leads outside the output, copy its target */
+    const char *token;      /* token for all later requests; NULL = keep using the present one */
+    const char **run;       /* the stage's command as argv; NULL if `script` is set */
+    const char **err_run;   /* the command of on_error; NULL = none */
+    bool environment;       /* one of the inputs is the command's environment, at /pl/env */
+    bool makes_environment; /* the output folder is at /pl/env, too, and links are kept as they are */
+    bool copy_links;        /* if a link in the output leads outside the output, copy its target */
     const char *script;
     const char *stdin_text;   /* text for the command's standard input; NULL = none */
     const char *python;       /* field `python` of the stage; NULL = none */
@@ -111,6 +113,7 @@ struct pl_agent_protocol_input {
     const char *path;    /* path in the tree, without a leading slash; "" = the root */
     struct pl_hash root;
     bool writable;      /* the command gets copies of the files, made anew for every attempt */
+    bool environment;   /* a folder that is at /pl/env, too */
     bool file;          /* `path` is a file or link; otherwise it is a folder */
     const char **files; /* NULL-terminated list of globs that select files below `path`; NULL = all files */
     size_t n_files;

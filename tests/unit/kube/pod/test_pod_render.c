@@ -46,6 +46,10 @@ static const struct golden goldens[] = {
      "\"writable\": true}]}, "
      "\"scratch\": {\"size\": \"100Gi\", \"storage_class\": \"fast\"}, \"resources\": {\"disk\": \"10Gi\"}",
      CLUSTER_UNKNOWN},
+    {"environment",
+     "\"input\": {\"repo\": null, \"cross\": [{\"repo\": \"digits\"}, {\"repo\": \"tools\", \"environment\": true}]}",
+     CLUSTER_UNKNOWN},
+    {"environment-made", "\"output\": {\"environment\": true}", CLUSTER_UNKNOWN},
     {"placement",
      "\"placement\": {\"node_selector\": {\"pool\": \"big\"}, \"tolerations\": [{\"key\": \"batch\", \"value\": \"yes\", "
      "\"effect\": "
