@@ -186,6 +186,8 @@ static void configure_sandbox(struct pl_worker *w)
         .runner = w->config.runner,
         .next = w->config.next,
         .batch = w->stage.batch,
+        .environment = w->stage.environment,
+        .makes_environment = w->stage.makes_environment,
         .extra_ro = w->config.extra_ro,
         .python = w->config.sandbox == PL_SANDBOX_POD ? NULL : w->stage.python,
         .has_code = w->stage.code_root != NULL,
@@ -211,7 +213,7 @@ static void configure_sandbox(struct pl_worker *w)
 static int check_programs(const struct pl_worker *w, struct pl_err *err)
 {
     const struct pl_sandbox_view view = pl_sandbox_view_of(&w->sandbox);
-    struct pl_sandbox_stage stage = {.python = w->stage.python};
+    struct pl_sandbox_stage stage = {.python = w->stage.python, .environment = w->stage.environment};
 
     if (!w->config.alone || w->sandbox.mode == PL_SANDBOX_POD)
         return 0;
@@ -225,7 +227,7 @@ static int check_programs(const struct pl_worker *w, struct pl_err *err)
     return pl_sandbox_view_stage(&view, &stage, err);
 }
 
-/* Writes the stage's code, script and standard input, and pl.py, into the work folder. */
+/* Writes the stage's code, script and standard input, and our Python files, into the work folder. */
 static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
 {
     char path[4200];
@@ -246,8 +248,11 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
         pl_sandbox_own_file(&w->sandbox, "stdin", path);
         r = pl_io_write_file(path, w->stage.stdin_text, strlen(w->stage.stdin_text), 0444, err);
     }
-    snprintf(path, sizeof(path), "%s/bin/py/%s", w->config.work, pl_agent_py_files[0].name);
-    return r < 0 ? r : pl_io_write_file(path, pl_agent_py_files[0].data, pl_agent_py_files[0].size, 0444, err);
+    for (size_t i = 0; r == 0 && i < pl_agent_py_files_count; i++) {
+        snprintf(path, sizeof(path), "%s/bin/py/%s", w->config.work, pl_agent_py_files[i].name);
+        r = pl_io_write_file(path, pl_agent_py_files[i].data, pl_agent_py_files[i].size, 0444, err);
+    }
+    return r;
 }
 
 /* Makes the reader of a worker without a lease, which reads from its own store first and then from the
