@@ -167,8 +167,7 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     if (r == 0)
         r = add_virtual_env(e, err);
-    r = r < 0 ? r : add_inherited(e, err);
-    return r;
+    return r < 0 ? r : add_inherited(e, err);
 }
 
 int pl_env_create(const struct pl_agent_protocol_attach *stage, const struct pl_sandbox_config *config,

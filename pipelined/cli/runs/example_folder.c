@@ -4,6 +4,7 @@
 
 #include "pl_example_params.h"
 #include "pl_example_plain.h"
+#include "pl_example_setup.h"
 #include "storage/base/buf.h"
 #include "storage/base/path.h"
 #include "storage/system/io.h"
@@ -22,6 +23,7 @@ struct example {
 
 static const struct example examples[] = {
     {"plain", pl_example_plain_files, &pl_example_plain_files_count},
+    {"setup", pl_example_setup_files, &pl_example_setup_files_count},
     {"params", pl_example_params_files, &pl_example_params_files_count},
 };
 
@@ -35,10 +37,11 @@ static const struct example *find(const char *name, struct pl_err *err)
             return &examples[i];
     }
     near = pl_word_nearest(name, names, PL_ARRAY_SIZE(names));
-    pl_err_set(err, PL_EUSAGE,
-               "--example: there is no example \"%.100s\"%s%s: use plain (two stages) or params (one datum for each combination "
-               "of parameters)",
-               name, near ? ", did you mean " : "", near ? near : "");
+    pl_err_set(
+        err, PL_EUSAGE,
+        "--example: there is no example \"%.100s\"%s%s: use plain (two stages), setup (packages for a stage) or params (one "
+        "datum for each combination of parameters)",
+        name, near ? ", did you mean " : "", near ? near : "");
     return NULL;
 }
 
