@@ -192,25 +192,30 @@ def test_a_missing_program_is_told_at_create_and_fails_the_job_at_once(make_daem
     daemon.ctl("wait", "run", "in@master")
 
 
-@SHOWN
-def test_the_page_on_environments_as_it_stands(tmp_path):
-    """docs/environments.md, block by block, from an empty folder."""
+def follow(title, tmp_path, **more):
+    """A section of docs/environments.md, block by block, from an empty folder and beside no other daemon; what its commands said. `more`: variables."""
     with open(os.path.join(TOP, "docs", "environments.md"), encoding="utf-8") as f:
-        blocks = re.findall(r"^```sh\n(.*?)^```$", f.read(), re.M | re.S)
+        section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", f.read(), re.M | re.S).group(1)
     home = tmp_path / "home"
     desk = tmp_path / "desk"
     home.mkdir()
     desk.mkdir()
     env = {name: value for name, value in os.environ.items() if not name.startswith("PIPELINED_")}
-    env = {**env, "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(home), "XDG_CACHE_HOME": str(home), "XDG_DATA_HOME": str(home)}
+    env = {**env, "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(home), "XDG_CACHE_HOME": str(home), "XDG_DATA_HOME": str(home), **more}
     said = []
     try:
-        for block in blocks:
-            done = subprocess.run(["sh", "-eu"], input=block, capture_output=True, text=True, cwd=desk, env=env, check=False, timeout=120)
+        for block in re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S):
+            done = subprocess.run(["sh", "-eu"], input=block, capture_output=True, text=True, cwd=desk, env=env, check=False, timeout=300)
             assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
             assert not SANITIZER.search(done.stderr), done.stderr
             said.append(done)
     finally:
         stop(desk / "daemon.pid")
+    return said
+
+
+@SHOWN
+def test_the_page_on_a_virtual_environment_as_it_stands(tmp_path):
+    said = follow("A virtual environment of your own", tmp_path)
     assert said[2].stdout.endswith("cat dog and bird\n")
     assert "stems.txt" in said[3].stderr and "exit code" not in said[3].stderr

@@ -1,13 +1,17 @@
 """`setup`: environments that are made once, in a stage of their own, and are at /pl/env in every worker."""
 import json
-import os
+import tempfile
 import time
 
+import by_path
 import pytest
 
-from conftest import SANDBOX, sh, wait_until, workers_of
+from conftest import SANDBOX, wait_until
 from package_index import Index, wheel
+from test_python import follow
 from test_try import Desk
+
+servers = by_path.load("servers", "s3/servers.py")
 
 pytestmark = pytest.mark.skipif(SANDBOX != "bwrap", reason="/pl/env needs namespaces")
 
@@ -221,3 +225,26 @@ def test_a_time_limit_ends_what_never_ends(daemon, desk, index):
     create(daemon, desk, own)
     run = pushed(daemon, state="failure")
     assert "3s" in run["job"]["train-setup"]["reason"], run["job"]["train-setup"]["reason"]
+
+
+WHEELS = ("numpy==2.1.3", "scikit-learn==1.6.1")
+
+
+def real_wheels():
+    """numpy and scikit-learn with what they need, from the cache of the tests."""
+    def make(folder):
+        with tempfile.TemporaryDirectory() as tool:
+            servers.command("/usr/bin/python3", "-m", "venv", tool)
+            servers.command(f"{tool}/bin/python", "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", folder, *WHEELS)
+    folder = servers.cached("wheels-" + "-".join(one.replace("==", "-") for one in WHEELS), make)
+    return [(path.name, path.read_bytes()) for path in folder.glob("*.whl")]
+
+
+def test_the_page_on_setup_as_it_stands(tmp_path):
+    """From an empty folder to a model of scikit-learn."""
+    index = Index(*real_wheels())
+    try:
+        said = follow("Packages that are installed for a stage", tmp_path, PIP_INDEX_URL=index.url)
+    finally:
+        index.close()
+    assert said[-1].stdout.endswith("\naccuracy 1.0\n")
