@@ -312,6 +312,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     struct slots slots = {0};
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_STAGE_SET};
     struct pl_sched_head heads[PL_SPEC_LEAVES_MAX];
+    const struct pl_input *environment = pl_stage_environment(d);
     size_t n_heads = 0;
     int64_t since = 0;
     int r;
@@ -334,7 +335,9 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
                                        .name = d->name,
                                        .inputs = heads,
                                        .n_inputs = n_heads,
-                                       .environment = d->output.environment,
+                                       .environment = environment ? pl_engine_head(environment->project, environment->repo,
+                                                                                   environment->branch)
+                                                                  : (struct pl_sched_head){0},
                                        .output = pl_engine_head(s->project, d->name, d->output.branch),
                                        .workers = d->workers,
                                        .tries = d->datum.tries,

@@ -59,6 +59,7 @@
 struct pl_plan_input {
     struct pl_hash root;
     const struct pl_node_source *source;
+    bool unknown; /* there is no tree, but there will be: the input has one match, the root. Only to list datums */
 };
 
 struct pl_plan_request {

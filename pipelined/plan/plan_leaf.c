@@ -218,7 +218,7 @@ int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input 
     if (r == 0)
         r = pl_plan_leaf_walk(&w, err);
     /* a `previous` input without a commit is an empty directory */
-    if (r == 0 && input->previous && ret->n == 0)
+    if (r == 0 && (input->previous || from->unknown) && ret->n == 0)
         r = pl_plan_leaf_add(&w, "", 0, &(struct plan_found){.kind = PL_KIND_DIR}, 0, err);
     pl_plan_leaf_close(&w);
     return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;

@@ -234,10 +234,11 @@ struct pl_sched_stage {
     const struct pl_sched_head *inputs;
     size_t n_inputs;
     struct pl_sched_head output; /* branch of the output; no other stage may write it */
-    bool environment;            /* makes an environment: it has a job in each run in which a stage that reads it has one */
-    uint32_t workers;            /* most workers that the stage may have at a time; ≥ 1 */
-    uint32_t tries;              /* tries per datum; ≥ 1 */
-    uint32_t gpu_count;          /* GPUs per worker; 0 = a CPU stage */
+    /* the input that is its environment, repo 0 = none: the stage that writes it has a job in each run of this stage */
+    struct pl_sched_head environment;
+    uint32_t workers;   /* most workers that the stage may have at a time; ≥ 1 */
+    uint32_t tries;     /* tries per datum; ≥ 1 */
+    uint32_t gpu_count; /* GPUs per worker; 0 = a CPU stage */
     bool gpu_required;
     int64_t gpu_wait_ms;       /* if the GPU is not required: how long to wait for one, in ms; < 0 = 10 min */
     bool gpu_chosen;           /* only the GPU slots listed in gpu_slots are acceptable */

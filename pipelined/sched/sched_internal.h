@@ -209,6 +209,10 @@ struct job {
     /* time since when no pod of the stage has had a node; −1 = one has, or the job does not wait for one */
     int64_t pending_since;
     struct pl_timer timer;
+    /* the run names it, or it reads what changed; false = it is only there for the environment of others, and nothing else that
+     * reads its output is added to the run */
+    bool wanted;
+    size_t at;     /* its place in run->jobs */
     bool looked;   /* its inputs were checked at least once */
     bool linked;   /* its run is expanded, and it is known which jobs it waits for and supersedes */
     bool queued;   /* in the queue s->looks of jobs whose inputs must be checked */

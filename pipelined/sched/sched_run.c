@@ -97,6 +97,7 @@ struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct versio
     job->pending_since = -1;
     job->timer.kind = TIMER_JOB;
     v->refs++;
+    job->at = run->n_jobs;
     run->jobs[run->n_jobs++] = job;
     run->states[state]++;
     (void)pl_sched_put(s, &s->jobs, &id, sizeof(id), job);
@@ -109,20 +110,34 @@ struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct versio
     return job;
 }
 
+/* Finds or makes the stage's job in the run; NULL = it gets none. */
+static struct job *run_job(struct pl_sched *s, struct run *run, struct stage *stage)
+{
+    struct job *job;
+
+    if (!stage || !stage->current || stage->current->def.since > run->order)
+        return NULL;
+    job = pl_sched_job_find(s, stage, run);
+    return job ? job : pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
+}
+
+/* Adds the stage to the run, and the stage that makes its environment. That one may have been added before, for the environment
+ * of another: then those that read its output are still to be added. */
 static void run_include(struct pl_sched *s, struct run *run, struct stage *stage)
 {
-    const struct pl_sched_stage *def;
+    struct job *job = run_job(s, run, stage);
+    const struct head *in;
 
-    if (!stage || !stage->current || stage->current->def.since > run->order || pl_sched_job_find(s, stage, run))
+    if (!job || job->wanted)
         return;
-    def = &stage->current->def;
-    (void)pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
-    for (size_t i = 0; i < def->n_inputs && !run->aside; i++) {
-        const struct head *in = pl_sched_head_find(s, def->inputs[i]);
-
-        if (in && in->writer && in->writer->current && in->writer->current->def.environment)
-            run_include(s, run, in->writer);
+    job->wanted = true;
+    if (job->at < run->at_made) {
+        run->at_made = job->at;
+        run->at_reader = 0;
     }
+    in = run->aside ? NULL : pl_sched_head_find(s, stage->current->def.environment);
+    if (in)
+        (void)run_job(s, run, in->writer);
 }
 
 /* Creates the job of the next stage that reads the branch; false after the last one. */
@@ -154,7 +169,9 @@ static bool run_make_next(struct pl_sched *s, struct run *run)
         return true;
     }
     if (!run->aside && run->at_made < run->n_jobs) {
-        if (!run_include_reader(s, run, run->jobs[run->at_made]->version->def.output))
+        const struct job *made = run->jobs[run->at_made];
+
+        if (!made->wanted || !run_include_reader(s, run, made->version->def.output))
             run->at_made++;
         return true;
     }

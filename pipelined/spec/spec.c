@@ -123,6 +123,11 @@ static int spec_parse_defaults(struct spec_reader *r, struct pl_err *err)
     spec_add_defaults(r, json_incref(root));
     if (r->failed == 0)
         pl_spec_type_defaults.read(r, &(struct spec_field){.type = &pl_spec_type_defaults}, root, NULL);
+    if (json_object_get(root, "setup") != NULL && !json_is_null(json_object_get(root, "setup"))) {
+        pl_spec_enter_key(r, "setup");
+        pl_spec_problem(r, "not accepted in the defaults of a project or of the cluster: its files are in the folder of a spec");
+        pl_spec_leave(r, 0);
+    }
     json_decref(r->defaults);
     r->defaults = root;
     if (r->failed < 0)

@@ -291,7 +291,7 @@ struct pl_setup {
     const char *index; /* URL of a package index; NULL = none given */
     struct pl_setup_secret {
         const char *name, *key;
-    } secret; /* whose value the index asks for; name NULL = none */
+    } secret; /* for the index; name NULL = none */
     int64_t timeout_ms;
 };
 

@@ -388,10 +388,10 @@ static const struct spec_field fields_of_code[] = {
 OBJECT(code, "code", "A part of a code folder: a change of another file in it does not run the stage again.", nothing);
 
 static const struct spec_field fields_of_setup_secret[] = {
-    {.name = "name", FIELD(text, pl_setup_secret, name), .min = 1, .required = true, .doc = "A secret of the project."},
+    {.name = "name", FIELD(kube_name, pl_setup_secret, name), .required = true, .doc = "A secret of the project."},
     {.name = "key", FIELD(text, pl_setup_secret, key), .min = 1, .required = true, .doc = "The key of it that has the value."},
 };
-OBJECT(setup_secret, "setup_secret", "What a package index asks for.", nothing);
+OBJECT(setup_secret, "setup_secret", "The secret of a package index.", nothing);
 
 static const struct spec_field fields_of_setup[] = {
     {.name = "python",
@@ -412,8 +412,7 @@ static const struct spec_field fields_of_setup[] = {
          "Globs for other files that are needed, such as those that the requirements name: in the folder of that file, or with "
          "`script` in the spec's folder."},
     {.name = "index",
-     FIELD(text, pl_setup, index),
-     .min = 1,
+     FIELD(index, pl_setup, index),
      .doc = "URL of a package index, in the place of the usual one. A script finds it in `PIP_INDEX_URL` and `UV_INDEX_URL`."},
     {.name = "secret",
      FIELD(object, pl_setup, secret),

@@ -71,7 +71,7 @@ extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type
     pl_spec_type_network, pl_spec_type_user, pl_spec_type_priority, pl_spec_type_warm, pl_spec_type_placement,
     pl_spec_type_tolerations, pl_spec_type_arch, pl_spec_type_effect, pl_spec_type_seconds, pl_spec_type_pod_spec,
     pl_spec_type_pod_patch, pl_spec_type_machine_path, pl_spec_type_kube_name, pl_spec_type_git, pl_spec_type_git_url,
-    pl_spec_type_git_branch, pl_spec_type_requirements, pl_spec_type_setup;
+    pl_spec_type_git_branch, pl_spec_type_requirements, pl_spec_type_setup, pl_spec_type_index;
 
 #define SPEC_LIST_MAX 10000u /* maximum number of elements of a list or members of an object */
 

@@ -103,6 +103,16 @@ static const json_t *origin_step(const json_t *value, const struct segment *to)
     return inner;
 }
 
+/* True if the way is to the first input of a cross that `setup` has made around the input as written (spec_setup.c). */
+static bool origin_is_wrapped(const struct origins *o, const json_t *input)
+{
+    const json_t *wrapped = json_object_get(input, "pfs");
+
+    return o->n >= 3 && o->segments[0].key && pl_streq(o->segments[0].key, "input") && o->segments[1].key &&
+           pl_streq(o->segments[1].key, "cross") && !o->segments[2].key && o->segments[2].index == 0 && json_is_object(input) &&
+           !json_object_get(wrapped ? wrapped : input, "cross");
+}
+
 /* Looks for the field in a written layer. `claimed`: how many segments lead to the deepest object that a layer above has on
  * the way; what this layer has in its place, if that is no object, was replaced. Moves `claimed` down. */
 static enum found origin_look(const struct origins *o, const json_t *layer, size_t *claimed)
@@ -114,6 +124,10 @@ static enum found origin_look(const struct origins *o, const json_t *layer, size
     if (!layer)
         return MISSING;
     for (size_t i = 0; i < o->n; i++) {
+        if (i == 1 && origin_is_wrapped(o, value))
+            i = 3; /* `cross` and 0 */
+        if (i == o->n)
+            return WRITTEN;
         if (!json_is_object(value) && i > 0 && i <= above)
             return REMOVED;
         if (!json_is_object(value) && !(json_is_array(value) && !o->segments[i].key))

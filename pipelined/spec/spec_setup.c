@@ -32,6 +32,8 @@ static bool ends_with(const char *text, const char *end)
 
 static bool is_requirements(const char *name)
 {
+    if (strpbrk(name, "*?[]{}()\\") != NULL)
+        return false; /* it is a glob as well: the file is chosen from its folder by it */
     return ends_with(name, ".txt") || pl_streq(name, "pyproject.toml") || pl_streq(name, "uv.lock") ||
            pl_streq(name, "environment.yml") || pl_streq(name, "environment.yaml");
 }
@@ -57,6 +59,25 @@ static void read_requirements(struct spec_reader *r, const struct spec_field *fi
         pl_spec_problem_value(r, value, field->type->accepts);
     else
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, canonical);
+}
+
+/* A password in the address would be stored with the spec, and `${` would be a parameter in the command. */
+static bool is_index(const char *text)
+{
+    const size_t scheme = strncmp(text, "https://", 8) == 0 ? 8 : strncmp(text, "http://", 7) == 0 ? 7 : 0;
+    const char *host = text + scheme;
+    const size_t n = strcspn(host, "/?#");
+
+    return scheme > 0 && n > 0 && host[0] != ':' && memchr(host, '@', n) == NULL && strstr(text, "${") == NULL &&
+           strpbrk(text, " \t\r\n") == NULL;
+}
+
+static void read_index(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    if (!json_is_string(value) || !is_index(json_string_value(value)))
+        pl_spec_problem_value(r, value, field->type->accepts);
+    else
+        *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, json_string_value(value));
 }
 
 static void check_setup(struct spec_reader *r, const struct pl_setup *s)
@@ -124,20 +145,33 @@ static json_t *code_of(const struct pl_setup *s)
                                      slash != NULL ? (size_t)(slash - s->python) : (size_t)1, "files", files);
 }
 
-/* Fields of a stage that hold for the making of its environment as well. */
-static const char *const shared_fields[] = {"image", "python", "user", "priority", "placement"};
+/* Fields of a stage that hold for the making of its environment as well: the first decide what is made, the others only how. */
+static const char *const deciding_fields[] = {"image", "python", "user", "placement"}, *const other_fields[] = {"priority",
+                                                                                                                "resources",
+                                                                                                                "scratch"};
 
-/* Returns the stage that makes the environment, as a spec has it but without its name; NULL if out of memory. */
+static void copy_fields(const struct pl_stage *stage, const char *const *names, size_t n, json_t **to)
+{
+    _cleanup_(json_decrefp) json_t *all = pl_spec_object_write(&pl_spec_object_stage, stage);
+
+    if (all == NULL)
+        pl_spec_set(to, "name", NULL); /* out of memory: drops the object */
+    for (size_t i = 0; i < n; i++)
+        if (json_object_get(all, names[i]) != NULL)
+            pl_spec_set(to, names[i], json_incref(json_object_get(all, names[i])));
+}
+
+/* Returns what decides about the environment of a stage: the stage that makes it, as a spec has it, but without its name and
+ * `other_fields`. NULL if out of memory. */
 static json_t *maker_of(const struct pl_stage *stage)
 {
     const struct pl_setup *s = stage->setup;
     const char *slash = s->python != NULL ? strrchr(s->python, '/') : NULL;
-    _cleanup_(json_decrefp) json_t *all = pl_spec_object_write(&pl_spec_object_stage, stage);
     char timeout[32];
     json_t *out =
-        json_pack("{s:{s:[{s:s}]}, s:{s:b, s:[s]}, s:{s:s}, s:{s:s}}", "input", "params", "arch",
+        json_pack("{s:{s:[{s:s}]}, s:{s:b, s:[s]}, s:{s:s}, s:{s:s}, s:s}", "input", "params", "arch",
                   stage->placement.n_arch > 0 ? stage->placement.arch[0] : BUILT_FOR, "output", "environment", 1, "expect", "/**",
-                  "datum", "timeout", pl_duration_text(s->timeout_ms, timeout), "checkpoint", "every", "1m");
+                  "datum", "timeout", pl_duration_text(s->timeout_ms, timeout), "checkpoint", "every", "5m", "on_new", "queue");
 
     if (s->python != NULL || s->n_files > 0)
         pl_spec_set(&out, "code", code_of(s));
@@ -148,17 +182,13 @@ static json_t *maker_of(const struct pl_stage *stage)
                     json_pack("[s, s, s, s, s*]", "python3", "-B", "/pl/bin/py/pl_setup.py",
                               slash != NULL ? slash + 1 : s->python, s->index));
     if (s->script != NULL && s->index != NULL)
-        pl_spec_set(&out, "env", json_pack("{s:s, s:s}", "PIP_INDEX_URL", s->index, "UV_INDEX_URL", s->index));
+        pl_spec_set(&out, "env",
+                    json_pack("{s:s, s:s, s:s, s:s, s:s}", "PIP_INDEX_URL", s->index, "PIP_EXTRA_INDEX_URL", "", "UV_INDEX_URL",
+                              s->index, "UV_DEFAULT_INDEX", s->index, "UV_INDEX", ""));
     if (s->secret.name != NULL)
         pl_spec_set(&out, "secrets",
                     json_pack("[{s:s, s:s, s:s}]", "name", s->secret.name, "key", s->secret.key, "env", "SETUP_SECRET"));
-    for (size_t i = 0; i < PL_ARRAY_SIZE(shared_fields); i++)
-        if (json_object_get(all, shared_fields[i]) != NULL)
-            pl_spec_set(&out, shared_fields[i], json_incref(json_object_get(all, shared_fields[i])));
-    if (all == NULL) {
-        json_decref(out);
-        return NULL;
-    }
+    copy_fields(stage, deciding_fields, PL_ARRAY_SIZE(deciding_fields), &out);
     return out;
 }
 
@@ -192,8 +222,8 @@ static void add_input(struct spec_reader *r, struct pl_stage *stage, const char 
     stage->input = cross;
 }
 
-/* Reads the stage that makes the environment of stage i into the spec's next place; returns its name, NULL if the stage's name
- * leaves no room for it or memory ran out. */
+/* Reads the stage that makes the environment of stage i into the spec's next place; its mistakes are those of `setup`, at which the
+ * path is. Returns its name, NULL if the stage's name leaves no room for it or memory ran out. */
 static const char *add_maker(struct spec_reader *r, size_t i, json_t *maker)
 {
     struct pl_spec *spec = r->spec;
@@ -204,15 +234,23 @@ static const char *add_maker(struct spec_reader *r, size_t i, json_t *maker)
     (void)snprintf(name, sizeof(name), "%s%s", stage->name, PL_SETUP_SUFFIX);
     if (pl_name_check("stage", name, &err) < 0) {
         pl_spec_problem(r, "the stage \"%s\" that makes the environment: %s", name, err.msg);
+        json_decref(maker);
+        return NULL;
+    }
+    if (spec->n_stages >= PL_SPEC_STAGES_MAX) {
+        pl_spec_problem(r, "at most %u stages are accepted, with those that make environments: make several pipelines",
+                        PL_SPEC_STAGES_MAX);
+        json_decref(maker);
         return NULL;
     }
     pl_spec_set(&maker, "name", json_string(name));
+    copy_fields(stage, other_fields, PL_ARRAY_SIZE(other_fields), &maker);
     to->output.branch = PL_DEFAULT_BRANCH;
-    pl_spec_enter_stage(r, spec->n_stages);
     if (maker == NULL)
         r->failed = PL_ENOMEM;
     else
         pl_spec_read_object(r, &pl_spec_object_stage, maker, to);
+    json_decref(maker);
     to->implied = true;
     spec->n_stages++;
     return to->name;
@@ -231,6 +269,9 @@ static void expand(struct spec_reader *r, size_t i, struct pl_map *makers)
         r->failed = PL_ENOMEM;
         return;
     }
+    if (stage->placement.n_arch > 1)
+        pl_spec_problem(r, "an environment is for one architecture, and \"placement\" names %zu: name one in \"arch\"",
+                        stage->placement.n_arch);
     if (r->network_off)
         pl_spec_problem(r,
                         "an environment is made with network, which is off in project \"%s\": make it elsewhere, as an image or "
@@ -238,7 +279,7 @@ static void expand(struct spec_reader *r, size_t i, struct pl_map *makers)
                         r->spec->project, r->spec->project);
     name = pl_map_get(makers, text, strlen(text));
     if (name == NULL) {
-        name = add_maker(r, i, maker);
+        name = add_maker(r, i, json_incref(maker));
         if (name != NULL && pl_map_put(makers, text, strlen(text), (void *)(uintptr_t)name, NULL, NULL) < 0)
             r->failed = PL_ENOMEM;
     }
@@ -318,3 +359,6 @@ const struct spec_type pl_spec_type_requirements = {
     "{\"type\":\"string\"}", read_requirements, pl_spec_write_text};
 const struct spec_type pl_spec_type_setup = {"an object with \"python\" or \"script\"", "{\"$ref\":\"#/$defs/setup\"}",
                                              read_setup, write_setup};
+const struct spec_type pl_spec_type_index = {
+    "an address such as \"https://pypi.example/simple\", without a user and password, which \"secret\" gives",
+    "{\"type\":\"string\"}", read_index, pl_spec_write_text};

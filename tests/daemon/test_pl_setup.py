@@ -1,6 +1,5 @@
 """pl_setup.py alone, without a sandbox: what each kind of file installs, and how its mistakes are told."""
 import importlib.util
-import json
 import os
 import subprocess
 
@@ -47,10 +46,11 @@ def test_dependencies_of_a_project(install):
     assert has(install.env, "b") and not has(install.env, "ours")
 
 
-@pytest.mark.parametrize("text,says", [('[project]\nname = "x"\ndynamic = ["dependencies"]\n', "the dependencies are dynamic"), ("[project\n", "pyproject.toml: ")])
+@pytest.mark.parametrize("text,says", [("[tool.poetry]\n", "has no [project]"), ('[project]\nname = "x"\n', "has no list of dependencies"),
+                                       ('[project]\nname = "x"\ndynamic = ["dependencies"]\n', "the dependencies are dynamic"), ("[project\n", "pyproject.toml: ")])
 def test_a_project_that_does_not_say_them(install, text, says):
     done = install("pyproject.toml", {"pyproject.toml": text})
-    assert done.returncode != 0 and done.stderr.startswith("error: setup of train failed: pyproject.toml: ") and says in done.stderr, done.stderr
+    assert done.returncode != 0 and done.stderr.startswith("error: setup of train failed: pyproject.toml") and says in done.stderr, done.stderr
 
 
 def test_compiled_files_depend_on_no_time(install):
@@ -60,14 +60,12 @@ def test_compiled_files_depend_on_no_time(install):
 
 
 def test_a_lock_of_uv(install):
-    """The tool stands for uv: it writes what it has locked, with hashes."""
-    import hashlib
-    locked = f"a==1.0 --hash=sha256:{hashlib.sha256(A[1]).hexdigest()}"
-    tool = f'#!/bin/sh\nprintf "%s\\n" "$*" >seen\nwhile [ "$1" != --output-file ]; do shift; done\nprintf "%s\\n" "{locked}" >"$2"\n'
-    files = {"uv.lock": "", "pyproject.toml": '[project]\nname = "x"\n'}
-    done = install("uv.lock", files, {"uv": tool})
+    """The tool stands for uv."""
+    tool = '#!/bin/sh\necho "$*" "$UV_PROJECT_ENVIRONMENT" "$UV_DEFAULT_INDEX" >"$UV_PROJECT_ENVIRONMENT/seen"\n'
+    done = install("uv.lock", {"uv.lock": "", "pyproject.toml": '[project]\nname = "x"\n'}, {"uv": tool})
     assert done.returncode == 0, done.stderr
-    assert has(install.env, "a") and not has(install.env, "b")
+    words = (install.env / "seen").read_text().split()
+    assert words[:3] == ["sync", "--frozen", "--no-dev"] and words[-2] == str(install.env) and words[-1].startswith("http://127.0.0.1:")
 
 
 def test_a_lock_without_its_project(install):
@@ -75,18 +73,12 @@ def test_a_lock_without_its_project(install):
     assert done.stderr == "error: setup of train failed: uv.lock: its pyproject.toml is not in the same folder\n"
 
 
-def test_a_lock_with_other_files_than_the_index_has(install):
-    tool = '#!/bin/sh\nwhile [ "$1" != --output-file ]; do shift; done\necho "a==1.0 --hash=sha256:' + "0" * 64 + '" >"$2"\n'
-    done = install("uv.lock", {"uv.lock": "", "pyproject.toml": ""}, {"uv": tool})
-    assert done.returncode != 0 and "setup of train failed" in done.stderr and "hash" in done.stdout.lower()
-
-
 def test_conda_makes_it_at_the_same_place(install):
     """The tool stands for micromamba."""
-    tool = '#!/bin/sh\nprintf "%s\\n" "$*" >seen\nwhile [ "$1" != --prefix ]; do shift; done\nmkdir -p "$2/bin"; echo made >"$2/made"\n'
+    tool = '#!/bin/sh\necho "ran $1"\nwhile [ "$1" != --prefix ]; do shift; done\ntest -d "$2/conda-meta" || exit 3\necho made >"$2/made"\n'
     done = install("environment.yml", {"environment.yml": "dependencies: [python]\n"}, {"micromamba": tool})
     assert done.returncode == 0, done.stderr
-    assert (install.env / "made").read_text() == "made\n"
+    assert (install.env / "made").read_text() == "made\n" and (install.env / "freeze.txt").read_text() == "ran list\n"
 
 
 def test_without_conda_it_is_told_what_is_missing(install):
@@ -101,17 +93,40 @@ def test_files_beside_the_requirements_are_no_part_of_the_installer(install):
 
 def test_an_installer_that_is_killed_is_told_as_killed(install):
     done = install("uv.lock", {"uv.lock": "", "pyproject.toml": ""}, {"uv": "#!/bin/sh\nkill -9 $$\n"})
-    assert done.stderr == "error: setup of train failed: uv was killed by signal 9: it said nothing\n"
+    assert done.stderr == "error: setup of train failed: uv was killed by signal 9 (is there too little memory?)\n"
 
 
-def test_a_token_goes_into_a_file_for_its_host_only(tmp_path):
+@pytest.fixture(scope="module")
+def module():
     spec = importlib.util.spec_from_file_location("pl_setup", PROGRAM)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for number, (secret, user, password) in enumerate((("ana:a:b", "ana", "a:b"), ("tok", "__token__", "tok"))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        path = module.netrc("https://pypi.example:8443/simple", secret, str(folder))
-        assert open(path, encoding="utf-8").read() == f"machine pypi.example\nlogin {user}\npassword {password}\n"
-        assert os.stat(path).st_mode & 0o777 == 0o600
-    assert json.dumps(module.variables_for("", str(tmp_path))) and "NETRC" not in module.variables_for("", str(tmp_path))
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize("secret,address", [
+    ("ana:word", "https://ana:word@pypi.example:8443/simple"), ("tok", "https://__token__:tok@pypi.example:8443/simple"),
+    ("a@b:p:/ \\\"", "https://a%40b:p%3A%2F%20%5C%22@pypi.example:8443/simple")])
+def test_a_secret_in_the_address(module, secret, address):
+    assert module.with_secret("https://pypi.example:8443/simple", secret) == address
+
+
+def test_an_index_is_used_alone(module, tmp_path, monkeypatch):
+    """Else a package of that name could come from another one."""
+    for name in module.INDEXES:
+        monkeypatch.setenv(name, "https://elsewhere/")
+    own = module.variables_for("https://pypi.example/simple", str(tmp_path))
+    assert {name: own.get(name) for name in module.INDEXES} == {
+        "PIP_INDEX_URL": "https://pypi.example/simple", "UV_DEFAULT_INDEX": "https://pypi.example/simple", "PIP_EXTRA_INDEX_URL": None, "UV_INDEX_URL": None,
+        "UV_INDEX": None}
+    assert module.variables_for("", str(tmp_path))["PIP_EXTRA_INDEX_URL"] == "https://elsewhere/"
+
+
+@pytest.mark.parametrize("lines,says", [
+    (["Collecting a", "ERROR: Cannot install a and b because they conflict", "ERROR: ResolutionImpossible: for help visit x"],
+     "Cannot install a and b because they conflict"),
+    (["  error: subprocess-exited-with-error", "error: command 'gcc' failed: No such file", "note: this is an issue of the package"], "command 'gcc' failed: No such file"),
+    (["ERROR: HTTP error 404 while getting a", "ERROR: b"], "HTTP error 404 while getting a; b"),
+    (["what it said", "", ""], "what it said"), ([], "it said nothing")])
+def test_the_line_that_says_why(module, lines, says):
+    assert module.why(lines) == says

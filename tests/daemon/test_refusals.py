@@ -168,7 +168,7 @@ def test_an_unknown_field_is_named_with_what_was_meant(project):
 
 def test_a_field_that_is_not_there_yet_is_refused_by_name(project):
     project.repo("in")
-    for field, value in (("schedule", {"every": "1h"}), ("setup", {}), ("replicas", 2)):
+    for field, value in (("schedule", {"every": "1h"}), ("replicas", 2)):
         error = spec_error(project, pipeline({**STAGE, field: value}))
         assert field in error["message"] and "not available yet" in error["message"], error
 

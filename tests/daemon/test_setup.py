@@ -78,6 +78,7 @@ def test_requirements_are_installed_once_for_all(daemon, desk, index):
     assert any("greet" in path and path.endswith(".pyc") for path in made)
 
 
+@pytest.mark.others_work
 def test_a_program_of_the_environment(daemon, desk, index):
     """By its name, with the path of the environment in its first line."""
     create(daemon, desk, stage(index, run=["greet"], glob="/"))
@@ -86,6 +87,7 @@ def test_a_program_of_the_environment(daemon, desk, index):
     assert daemon.default.read("train-setup", "bin/greet").startswith(b"#!/pl/env/bin/python3\n")
 
 
+@pytest.mark.others_work
 def test_other_requirements_run_the_stage_again(daemon, desk, index):
     create(daemon, desk, stage(index))
     pushed(daemon, a="1")
@@ -95,6 +97,7 @@ def test_other_requirements_run_the_stage_again(daemon, desk, index):
     assert index.downloads["greet-2.0-py3-none-any.whl"] == 1
 
 
+@pytest.mark.others_work
 def test_what_cannot_be_installed_fails_with_the_installer_s_words(daemon, desk, index):
     create(daemon, desk, stage(index), requirements="greet\nnosuch\n")
     run = pushed(daemon, state="failure")
@@ -108,6 +111,7 @@ def test_what_cannot_be_installed_fails_with_the_installer_s_words(daemon, desk,
     assert run["job"]["train"]["state"] == "success"
 
 
+@pytest.mark.others_work
 def test_an_index_that_refuses_and_one_that_is_not_there(daemon, desk, index):
     index.password = "ana:word"
     create(daemon, desk, stage(index))
@@ -128,6 +132,7 @@ def test_a_secret_opens_a_private_index(daemon, desk, index):
     assert not any(b"a-long-word" in data for data in daemon.default.contents("train-setup").values())
 
 
+@pytest.mark.others_work
 def test_a_script_makes_what_it_wants(daemon, desk, index):
     own = stage(index, run=["tool"], glob="/")
     own["setup"] = {"script": 'mkdir -p /pl/env/bin; cp tool.sh "$PL_OUT/bin/tool"; chmod +x /pl/env/bin/tool; ln -s /usr/bin/env /pl/env/bin/other', "files": ["tool.sh"]}
@@ -137,6 +142,7 @@ def test_a_script_makes_what_it_wants(daemon, desk, index):
     assert daemon.default.files("train-setup")["bin/other"] == "link"
 
 
+@pytest.mark.others_work
 def test_a_script_that_makes_nothing_fails(daemon, desk, index):
     own = stage(index)
     own["setup"] = {"script": "true"}
@@ -145,12 +151,14 @@ def test_a_script_that_makes_nothing_fails(daemon, desk, index):
     assert "train-setup" in run["job"]["train"]["reason"]
 
 
+@pytest.mark.others_work
 def test_the_environment_cannot_be_changed(daemon, desk, index):
     create(daemon, desk, stage(index, run=["sh", "-c", "echo x >/pl/env/bin/x || echo x >/pl/env/lib/x || echo x >>/pl/env/freeze.txt || echo as it was"], glob="/"))
     run = pushed(daemon)
     assert daemon.default.logs("train", run=run["id"]).splitlines()[-1] == "as it was"
 
 
+@pytest.mark.others_work
 def test_a_stage_without_network_has_an_environment(daemon, desk, index):
     create(daemon, desk, stage(index, network=False))
     assert pushed(daemon)["job"]["train"]["state"] == "success"
@@ -175,6 +183,7 @@ def test_a_file_that_is_missing_is_named(daemon, desk, index):
     assert refused.code != 0 and "requirements.txt" in refused.err, refused.err
 
 
+@pytest.mark.others_work
 def test_stages_share_what_they_have_in_common(daemon, desk, index):
     write = ["python3", "-c", 'import greet, os; open(os.environ["PL_OUT"] + "/v", "w").write(greet.VERSION)']
     create(daemon, desk, stage(index, run=write, glob="/"), {**stage(index), "name": "score", "input": {"repo": "train", "glob": "/"}})
@@ -183,6 +192,51 @@ def test_stages_share_what_they_have_in_common(daemon, desk, index):
     assert daemon.default.logs("score", run=run["id"]) == "1.0 /pl/env /pl/env/bin\n"
 
 
+@pytest.mark.others_work
+def test_a_push_runs_only_what_reads_it(daemon, desk, index):
+    """Stages that share an environment have nothing else in common."""
+    daemon.ctl("create", "repo", "more")
+    create(daemon, desk, stage(index), {**stage(index), "name": "other", "input": {"repo": "more", "glob": "/"}})
+    pushed(daemon)
+    daemon.default.run("more", {"b": "1"}, timeout=180)
+    assert set(pushed(daemon)["job"]) == {"train", "train-setup"}
+    assert daemon.ctl("status", "--stale").out == ""  # the newer commit of the environment has the same files
+
+
+@pytest.mark.others_work
+def test_a_stage_is_run_by_hand_after_its_environment_failed(daemon, desk, index):
+    index.broken = True
+    create(daemon, desk, stage(index))
+    pushed(daemon, state="failure")
+    index.broken = False
+    run = daemon.ctl("--json", "run", "pipeline", "p", "--stage", "train").json
+    assert daemon.wait(run["run"], timeout=120)["state"] == "success"
+
+
+def test_each_push_of_a_queue_has_its_job(daemon, desk, index):
+    index.gate.clear()
+    create(daemon, desk, stage(index, on_new="queue", glob="/"))
+    runs = [daemon.default.commit("in", {"a": str(i)})["run"] for i in range(3)]
+    index.gate.set()
+    assert [daemon.wait(run, timeout=120)["state"] for run in runs] == ["success"] * 3
+
+
+@pytest.mark.others_work
+def test_a_path_of_the_stage_comes_after_its_environment(daemon, desk, index):
+    create(daemon, desk, stage(index, glob="/", env={"PATH": "/usr/bin:/bin"}, run=["python3", "-c", "import greet, sys; print(sys.prefix)"]))
+    run = pushed(daemon)
+    assert daemon.default.logs("train", run=run["id"]) == "/pl/env\n"
+
+
+@pytest.mark.others_work
+def test_datums_are_listed_without_an_environment(daemon, desk, index):
+    desk.files(data={"a": "1", "b": "2"})
+    (desk.top / "requirements.txt").write_text("greet\n")
+    out = daemon.ctl("plan", "-f", desk.spec(stage(index)), "train", "-i", f"in={desk.top}/data").out
+    assert len(out.splitlines()) == 2, out
+
+
+@pytest.mark.others_work
 def test_an_environment_of_another_pipeline(daemon, desk, index):
     create(daemon, desk, stage(index))
     pushed(daemon)
@@ -212,12 +266,14 @@ def test_a_daemon_that_is_killed_while_it_is_made(daemon, desk, index):
     assert daemon.wait(run, timeout=120)["state"] == "success"
 
 
+@pytest.mark.others_work
 def test_a_hundred_datums_of_many_workers_make_it_once(daemon, desk, index):
     create(daemon, desk, stage(index, workers=20))
     pushed(daemon, **{f"f{i}": str(i) for i in range(100)})
     assert downloads(index) == 1
 
 
+@pytest.mark.others_work
 def test_a_time_limit_ends_what_never_ends(daemon, desk, index):
     own = stage(index)
     own["setup"]["timeout"] = "3s"
@@ -240,6 +296,7 @@ def real_wheels():
     return [(path.name, path.read_bytes()) for path in folder.glob("*.whl")]
 
 
+@pytest.mark.others_work
 def test_the_page_on_setup_as_it_stands(tmp_path):
     """From an empty folder to a model of scikit-learn."""
     index = Index(*real_wheels())

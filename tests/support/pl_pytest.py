@@ -18,6 +18,7 @@ LOGS_MAX = 4
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "others_work: programs of others do most of the work; sanitizers would look at nothing new")
     config.addinivalue_line("markers", "slow: takes over 20 s; starts before the others")
 
 

@@ -287,7 +287,7 @@ def group_daemon(counts, group, extra):
 
 def group_daemon_asan(counts, group, extra):
     build(counts, "asan")
-    run_pytest(counts, group, "daemon", extra, workers=2 * CORES)
+    run_pytest(counts, group, "daemon", ["-m", "not others_work", *extra], workers=2 * CORES)
 
 
 def group_smoke(counts, group, extra):

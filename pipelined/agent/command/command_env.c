@@ -74,12 +74,17 @@ static int add_python(struct pl_env *e, struct pl_err *err)
     return add_base(e, "PYTHONPATH", path, err);
 }
 
-/* Adds VIRTUAL_ENV if the stage's Python is a virtual environment: the agent's own one is then not passed on. */
+/* Notes which folder is first in PATH even if the stage sets PATH: that of its environment or of its Python. Adds VIRTUAL_ENV if that
+ * Python is a virtual environment: the agent's own one is then not passed on. */
 static int add_virtual_env(struct pl_env *e, struct pl_err *err)
 {
     struct pl_python_env python;
     int r;
 
+    if (e->config->environment) {
+        e->python_bin = strdup(PL_ENVIRONMENT "/bin");
+        return e->python_bin ? 0 : pl_err_nomem(err);
+    }
     if (!e->config->python)
         return 0;
     r = pl_python_env_find(e->config->python, &python, err);
@@ -119,7 +124,7 @@ static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *e
         r = add_base(e, "CUDA_VISIBLE_DEVICES", "", err);
     if (r == 0 && e->config->has_checkpoint)
         r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
-    return r;
+    return r < 0 ? r : add_virtual_env(e, err);
 }
 
 /* Adds those of the agent's own variables that the command gets. */

@@ -14,10 +14,9 @@
 #include <sys/stat.h>
 
 /* Folders below WORK. Input names do not begin with a dot, so no input uses these names. */
-#define CHECKPOINT  "next/.checkpoint"
-#define AHEAD       "next/.ahead"
-#define ENVIRONMENT "env"
-#define GONE        "next/.gone" /* holds an abandoned fetch until pl_inputs_trim removes it */
+#define CHECKPOINT "next/.checkpoint"
+#define AHEAD      "next/.ahead"
+#define GONE       "next/.gone" /* holds an abandoned fetch until pl_inputs_trim removes it */
 
 /* Record of what an input's folder contains. */
 struct copy {
@@ -69,6 +68,7 @@ struct pl_inputs {
     bool ahead_made;               /* WORK/next/.ahead exists; belongs to the staging thread */
     struct slot slots[PL_AGENT_PROTOCOL_INPUTS_MAX];
     size_t n_slots;
+    struct pl_hash linked; /* root of the tree whose entries WORK/env links to; zero = none, or it is not complete */
 };
 
 /* Opens the cache of whole files. A failure is only logged: without the cache, more files are fetched. */
@@ -748,15 +748,18 @@ static int apply_one(const struct pl_inputs *in, struct slot *s, struct pl_err *
 
 /* Makes WORK/env, which is mounted at /pl/env, a folder of links to what is in the input: the input's own folder is replaced as a
  * whole. */
-static int link_environment(const struct pl_inputs *in, const struct slot *s, struct pl_err *err)
+static int link_environment(struct pl_inputs *in, const struct slot *s, struct pl_err *err)
 {
     char from[PL_INPUTS_PATH_MAX], to[PL_INPUTS_PATH_MAX], seen[PL_NAME_MAX_BYTES + sizeof("/pfs/")];
     int r = place(in, "pfs", s, from, err);
 
+    in->linked = (struct pl_hash){0};
     snprintf(seen, sizeof(seen), "/pfs/%s", s->name);
-    r = r < 0 ? r : pl_input_path(to, in->config.work, ENVIRONMENT, err);
+    r = r < 0 ? r : pl_input_path(to, in->config.work, "env", err);
     r = r < 0 ? r : pl_sandbox_clear(to, err);
-    return r < 0 ? r : pl_folder_link(from, seen, to, err);
+    r = r < 0 ? r : pl_folder_link(from, seen, to, err);
+    in->linked = r < 0 ? in->linked : s->front.root;
+    return r;
 }
 
 /* Puts the saved checkpoint in place; removes the previous datum's checkpoint even if there is no new one. */
@@ -766,8 +769,7 @@ static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
     int r = pl_input_path(from, in->config.work, CHECKPOINT, err);
 
     r = r < 0 ? r : pl_input_path(to, in->config.work, "checkpoint", err);
-    if (r == 0)
-        r = in->saved ? pl_folder_refill(from, to, err) : pl_sandbox_clear(to, err);
+    r = r < 0 ? r : in->saved ? pl_folder_refill(from, to, err) : pl_sandbox_clear(to, err);
     return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
 }
 
@@ -775,14 +777,12 @@ int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err)
 {
     for (size_t i = 0; i < in->n_slots; i++) {
         struct slot *s = &in->slots[i];
-        const enum staged staged = s->staged;
-        int r;
+        int r = s->staged == NOTHING || s->staged == SAME ? 0 : apply_one(in, s, err);
 
-        if (staged == NOTHING || staged == SAME)
-            continue;
-        r = apply_one(in, s, err);
-        s->staged = NOTHING;
-        if (r == 0 && s->front.filled && s->front.environment)
+        if (s->staged != SAME)
+            s->staged = NOTHING;
+        /* also if its folder stayed in place: its files may have been changed there */
+        if (r == 0 && s->front.filled && s->front.environment && !pl_hash_eq(&in->linked, &s->front.root))
             r = link_environment(in, s, err);
         if (r < 0)
             return pl_err_wrap(err, r, "input %s", s->name);

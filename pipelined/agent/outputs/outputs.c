@@ -226,7 +226,7 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
     if (!target)
         return pl_err_nomem(err);
     pl_link_target_find(path, text, c->request->pfs, target);
-    if (c->request->any_link && target->where != PL_LINK_WITHIN)
+    if (c->request->keep_links && target->where != PL_LINK_WITHIN)
         return add_kept_link(c, path, text, err);
     switch (target->where) {
     case PL_LINK_WITHIN:

@@ -50,7 +50,7 @@ struct pl_outputs_request {
     struct pl_input_references *refs;
     const struct pl_agent_protocol_datum *row;
     struct pl_outputs_store *store;
-    bool any_link; /* links are kept as they are, wherever they lead */
+    bool keep_links; /* links are kept as they are, wherever they lead */
     /* early copies of this datum's files, after pl_early_upload_take; NULL = none */
     const struct pl_early *early;
 };

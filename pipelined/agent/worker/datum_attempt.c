@@ -592,7 +592,7 @@ static int capture(struct pl_datum_context *c, const struct pl_agent_protocol_da
                                                .refs = &c->refs,
                                                .row = row,
                                                .store = c->store,
-                                               .any_link = c->sandbox->makes_environment,
+                                               .keep_links = c->sandbox->makes_environment,
                                                .early = pl_early_upload_take(c->early, row) ? c->early : NULL};
     const int64_t start_us = pl_clock_mono_us();
     struct pl_err why = {0};

@@ -295,7 +295,8 @@ static int create_early(struct pl_worker *w, struct pl_err *err)
                                                  .project = w->stage.project,
                                                  .stopping = &w->stopping};
 
-    if (w->config.alone || w->config.one_by_one || w->config.early_ms == 0)
+    /* the files of an installer are moved and removed while it runs */
+    if (w->config.alone || w->config.one_by_one || w->config.early_ms == 0 || w->stage.makes_environment)
         return 0;
     return pl_early_upload_create(&early, &w->context.early, err);
 }

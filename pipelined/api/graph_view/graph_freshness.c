@@ -44,9 +44,20 @@ static bool is_repeated(const struct graph_stage *stage, uint32_t input)
     return false;
 }
 
+/* True if the output was made with this environment: each run has a commit of it, mostly with the files that were there before. */
+static bool is_its_environment(const struct graph_job *job, const struct graph_ref *ref, const char *root)
+{
+    char text[3 * (PL_NAME_MAX_BYTES + 1) + PL_HASH_HEX + 1];
+
+    if (!job->environment || !*job->environment)
+        return false;
+    snprintf(text, sizeof text, "%s/%s@%s %s", ref->project, ref->repo, ref->branch, root);
+    return pl_streq(job->environment, text);
+}
+
 /* Fills one input of the stage, and takes back `*left`, the datums that its newest job left, if that read another commit. */
 static int take_input(const struct graph_states *s, const struct graph_stage *stage, const struct graph_input *input,
-                      const char *tried, int64_t *left, struct pl_freshness_input *ret, struct pl_err *err)
+                      const struct graph_job *job, int64_t *left, struct pl_freshness_input *ret, struct pl_err *err)
 {
     const struct graph_ref *ref = &s->view->refs[input->ref], *out = &s->view->refs[stage->ref];
     const struct graph_fresh *from = input->stage == PL_GRAPH_NONE ? NULL : &s->fresh[input->stage];
@@ -62,9 +73,9 @@ static int take_input(const struct graph_states *s, const struct graph_stage *st
                                        .stale_why = from ? from->is.why : 0};
     if (*head && *made->commit)
         r = is_made_from(made->provenance, ref, head, err);
-    ret->read = r > 0;
+    ret->read = r > 0 || is_its_environment(job, ref, s->heads[input->ref].root);
     if (r >= 0 && *left >= 0 && *head) {
-        r = is_made_from(tried, ref, head, err);
+        r = is_made_from(job->inputs, ref, head, err);
         *left = r > 0 ? *left : -1;
     }
     return PL_MIN(r, 0);
@@ -81,7 +92,7 @@ static int find_facts(struct graph_states *s, uint32_t at, struct pl_freshness_f
 
     for (uint32_t k = 0; r == 0 && k < stage->n_inputs; k++)
         if (stage->inputs[k].ref != stage->ref && !is_repeated(stage, k))
-            r = take_input(s, stage, &stage->inputs[k], job->inputs, &left, &inputs[n++], err);
+            r = take_input(s, stage, &stage->inputs[k], job, &left, &inputs[n++], err);
     *ret = (struct pl_freshness_facts){.has_output = *s->heads[stage->ref].commit != '\0',
                                        .tried = job->tried,
                                        .change = job->change,

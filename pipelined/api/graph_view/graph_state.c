@@ -98,8 +98,9 @@ static int keep_text(struct graph_states *s, const struct pl_buf *text, const ch
 /* ---- heads ---- */
 
 /* Columns of a head, after those of what it belongs to. */
-enum { COMMIT, FILES, BYTES, AUTHOR, MESSAGE, AT, PROVENANCE };
-#define HEAD_COLUMNS "c.run, c.files, c.bytes, c.author, substr(c.message, 1, " MESSAGE_CHARS "), c.created_us, c.provenance"
+enum { COMMIT, FILES, BYTES, AUTHOR, MESSAGE, AT, PROVENANCE, ROOT };
+#define HEAD_COLUMNS                                                                                                             \
+    "c.run, c.files, c.bytes, c.author, substr(c.message, 1, " MESSAGE_CHARS "), c.created_us, c.provenance, lower(hex(c.root))"
 
 /* Takes the head that begins at this column. */
 static int take_head(struct graph_states *s, struct graph_head *head, const struct pl_rows *rows, int from, struct pl_err *err)
@@ -110,6 +111,7 @@ static int take_head(struct graph_states *s, struct graph_head *head, const stru
     if (!*pl_col_text(rows, from + COMMIT))
         return 0;
     snprintf(head->commit, sizeof head->commit, "%s", pl_col_text(rows, from + COMMIT));
+    snprintf(head->root, sizeof head->root, "%s", pl_col_text(rows, from + ROOT));
     head->provenance = pl_arena_strdup(s->arena, pl_col_text(rows, from + PROVENANCE));
     r = head->provenance ? add_field(&text, "{\"id\":", head->commit, err) : pl_err_nomem(err);
     r = r < 0 ? r : add_number(&text, ",\"files\":", pl_col_int(rows, from + FILES), err);
@@ -164,7 +166,19 @@ static int read_pills(struct graph_states *s, struct pl_conn *c, const struct gr
 
 enum { STAGE, STOPPED, RUN, STATE, REASON, TOTAL, REUSED, DONE, FAILED, ATTEMPTS, GPUS, CREATED, STARTED, FINISHED, HEAD };
 /* Columns after those of the head: what is needed to say whether it is out of date. */
-enum { MADE_DATUMS = HEAD + PROVENANCE + 1, MADE_FAILED, MADE_VERSION, SAME_CODE, MADE_SPEC, SPEC, AS_NOW, OVER, LEFT, INPUTS };
+enum {
+    MADE_DATUMS = HEAD + ROOT + 1,
+    MADE_FAILED,
+    MADE_VERSION,
+    SAME_CODE,
+    MADE_SPEC,
+    SPEC,
+    AS_NOW,
+    OVER,
+    LEFT,
+    INPUTS,
+    ENVIRONMENT
+};
 #define JOB_COLUMNS                                                                                                              \
     "SELECT s.id, p.stopped <> '', j.run, j.state, j.reason, json_extract(j.counts, '$.total'),"                                 \
     " json_extract(j.counts, '$.reused'), json_extract(j.counts, '$.done'), json_extract(j.counts, '$.failed'),"                 \
@@ -184,7 +198,11 @@ enum { MADE_DATUMS = HEAD + PROVENANCE + 1, MADE_FAILED, MADE_VERSION, SAME_CODE
     "coalesce(json_extract(m.counts, '$.total'), -1), coalesce(json_extract(m.counts, '$.failed'), 0), coalesce(ms.version, 0)," \
     " " SAME_IDENTITY ", iif(" SAME_STAGE ", '', coalesce(ms.spec, s.spec)), iif(" SAME_STAGE ", '', s.spec),"                   \
     " coalesce(js.id = s.id OR js.spec = s.spec AND js.code_identity = s.code_identity, 0), coalesce(j.final, 1),"               \
-    " coalesce(" LEFT_BY_JOB ", -1), iif(" LEFT_BY_JOB " >= 0, j.inputs, '')"
+    " coalesce(" LEFT_BY_JOB ", -1), iif(" LEFT_BY_JOB " >= 0, j.inputs, ''),"                                                   \
+    " iif(instr(m.inputs, '\"environment\"') > 0, (SELECT json_extract(e.value, '$.project') || '/' ||"                          \
+    " json_extract(e.value, '$.repo') || '@' || json_extract(e.value, '$.branch') || ' ' || json_extract(e.value, '$.root')"     \
+    " FROM json_each(m.inputs) e"                                                                                                \
+    " WHERE json_extract(e.value, '$.environment') = 1), '')"
 /* Every stage, with its newest job and the head of what it writes. */
 #define NEWEST_JOBS                                                                                                              \
     JOB_COLUMNS ", " HEAD_COLUMNS ", " MADE_COLUMNS                                                                              \
@@ -277,6 +295,8 @@ static int take_made(struct graph_states *s, struct graph_job *job, const struct
     job->skipped = pl_col_int(rows, MADE_FAILED);
     job->version = pl_col_int(rows, MADE_VERSION);
     job->left = as_now ? pl_col_int(rows, LEFT) : -1;
+    job->environment = pl_arena_strdup(s->arena, pl_col_text(rows, ENVIRONMENT));
+    r = r < 0 || job->environment ? r : pl_err_nomem(err);
     if (r == 0 && job->left >= 0) {
         job->inputs = pl_arena_strdup(s->arena, pl_col_text(rows, INPUTS));
         r = job->inputs ? 0 : pl_err_nomem(err);

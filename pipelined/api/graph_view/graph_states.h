@@ -11,6 +11,7 @@ struct graph_head {
     bool hidden;                /* the caller does not see the branch */
     char commit[PL_ID_HEX + 1]; /* "" = none */
     const char *json;           /* as the reply has it */
+    char root[PL_HASH_HEX + 1]; /* of its tree, with `commit` */
     const char *provenance;     /* [{project, repo, branch, commit}…] as text */
 };
 
@@ -25,6 +26,7 @@ struct graph_job {
     int64_t datums, skipped;      /* of the job that made the head; datums −1 = unknown */
     int64_t version;              /* of the pipeline when the head was made; 0 = unknown */
     int64_t left;                 /* datums that the newest job left, if the stage was as it is; −1 = not so */
+    const char *environment;      /* with which the head was made, "PROJECT/REPO@BRANCH ROOT"; "" = none, or it is not known */
     const char *inputs;           /* what that job read, as a head's provenance; NULL = not so */
     char updates[PL_ID_HEX + 1];  /* run of the newest job, if that is not over and the stage was as it is; "" = not so */
 };

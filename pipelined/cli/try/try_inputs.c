@@ -115,6 +115,11 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
         return 0;
     }
     pl_err_wrap(err, r, "input %s", leaf->name);
+    if (leaf->environment && (r == PL_ENET || r == PL_ENOTFOUND))
+        return pl_err_hint(err, r,
+                           "It is the stage's environment. Make it with: pipelinectl try -f SPEC %s -o DIR, and give it with: "
+                           "--input %s=DIR",
+                           leaf->repo, leaf->repo);
     return r == PL_ENET
                ? pl_err_hint(err, r, "To work without a server, give --input %s=DIR, a local folder to read instead of the repo.",
                              leaf->repo)
@@ -159,7 +164,7 @@ int pl_cli_try_inputs_plan(const struct pl_cli_try_inputs *in, const struct pl_h
     if (code_identity)
         request.code_identity = *code_identity;
     for (size_t i = 0; i < in->stage->n_leaves; i++)
-        inputs[i] = (struct pl_plan_input){in->leaves[i].root, &in->leaves[i].source};
+        inputs[i] = (struct pl_plan_input){.root = in->leaves[i].root, .source = &in->leaves[i].source};
     return pl_plan_create(&request, ret, err);
 }
 

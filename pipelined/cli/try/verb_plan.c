@@ -68,12 +68,12 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
 
         /* an input without a folder is either a params input or a `previous` input; a `previous` input is empty,
          * because only a server has previous outputs */
-        inputs[i] = (struct pl_plan_input){.source = &sources[i]};
+        inputs[i] = (struct pl_plan_input){.source = &sources[i], .unknown = stage->leaves[i]->environment};
         sources[i] = (struct pl_node_source){0};
         if (!folder)
             continue;
         sources[i] = pl_name_tree_source(&folder->tree);
-        inputs[i] = (struct pl_plan_input){folder->tree.root, &sources[i]};
+        inputs[i] = (struct pl_plan_input){.root = folder->tree.root, .source = &sources[i]};
     }
     r = pl_plan_create(&request, &plan, err);
     for (size_t d = 0; r == 0 && d < plan->n_datums; d++)
@@ -87,7 +87,7 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
     return 0;
 }
 
-/* Returns the first input of the stage for which no --input is given, NULL if there is none. Marks all
+/* Returns the first input of the stage, but its environment, for which no --input is given; NULL if there is none. Marks all
  * --input options that the stage reads as used. */
 static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_input_options *folders)
 {
@@ -95,7 +95,7 @@ static const struct pl_input *first_absent(const struct pl_stage *stage, const s
 
     for (size_t i = 0; i < stage->n_leaves; i++)
         if (pl_input_reads(stage->leaves[i]) && !pl_cli_input_option_of(folders, stage->leaves[i]) &&
-            pl_input_triggers(stage->leaves[i]) && !absent)
+            pl_input_triggers(stage->leaves[i]) && !stage->leaves[i]->environment && !absent)
             absent = stage->leaves[i];
     return absent;
 }

@@ -319,7 +319,8 @@ static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *r
     bool here = tree->stage != PL_SPEC_NO_STAGE && runs[tree->stage], any = tree->n_children == 0, all = true;
     int r = 0;
 
-    if (tree->n_children == 0 && pl_input_triggers(tree) && !here)
+    /* a run makes the environment that its stages need */
+    if (tree->n_children == 0 && pl_input_triggers(tree) && !here && !(tree->environment && tree->stage != PL_SPEC_NO_STAGE))
         r = has_head(tx, tree, heads, &all, err);
     for (size_t i = 0; r == 0 && i < tree->n_children; i++) {
         bool can = false;

@@ -566,7 +566,7 @@ static void plan_both(struct world *w, const struct pl_spec *spec, const struct 
     bool follows = false;
 
     for (size_t i = 0; i < spec->stages[0].n_leaves; i++)
-        inputs[i] = (struct pl_plan_input){roots[i], &source};
+        inputs[i] = (struct pl_plan_input){.root = roots[i], .source = &source};
     assert_ok(pl_plan_create(&request, &full->plan, &err), &err);
     job_results(w, full);
     if (w->has_base)
