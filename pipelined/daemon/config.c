@@ -156,6 +156,8 @@ static const struct field {
      "Sandbox of the local executor: bubblewrap, or none where namespaces are not allowed; without a sandbox scripts have to use "
      "$PL_INPUT_… and "
      "$PL_OUT."},
+    {"podman", TEXT, offsetof(struct pl_config, podman), "podman", "PROGRAM",
+     "Program with which the local executor gets the images of stages, if it is there; \"\": images are not used."},
     {"sandbox_read_only", LIST, offsetof(struct pl_config, sandbox_read_only), "", "FOLDERS",
      "Folders of this machine that commands of the local executor can read in their sandbox, besides /usr and the like: in the "
      "file a list, [\"/opt\", \"/home/ana/venv\"], as an option separated by commas. A virtual environment needs its own folder "

@@ -31,6 +31,7 @@ struct pl_config {
     char *executor; /* how workers are started: local or kubernetes */
     struct pl_config_kube kube;
     char *sandbox;           /* sandbox of the local executor: bwrap or none */
+    char *podman;            /* gets images for the local executor; "" = none does */
     char *sandbox_read_only; /* folders that sandboxes show, separated by commas */
     char *public_url;        /* URL that people use; "" = the URL of the listener */
     char *s3_listen;         /* ADDRESS:PORT of the S3 gateway; "" = no S3 gateway */

@@ -402,14 +402,13 @@ static int open_db(struct daemon *d, struct pl_err *err)
 
 static int start_ckpt(struct daemon *d, struct pl_err *err)
 {
-    struct pl_log_ckpt_config c = {.db = d->db, .loop = d->loop, .pool = d->pool, .every = (uint64_t)d->config->checkpoint_every};
-    struct pl_log_ckpt *ckpt = NULL;
     char cache[4096];
-    int r;
+    const struct pl_log_ckpt_config c = {
+        .db = d->db, .loop = d->loop, .pool = d->pool, .dir = cache, .every = (uint64_t)d->config->checkpoint_every};
+    struct pl_log_ckpt *ckpt = NULL;
 
     snprintf(cache, sizeof cache, "%s/cache", d->config->data);
-    c.dir = cache;
-    r = pl_log_ckpt_create(&c, &ckpt, err);
+    const int r = pl_log_ckpt_create(&c, &ckpt, err);
     d->ckpt = ckpt;
     return r;
 }
@@ -421,6 +420,7 @@ static int start_local(struct daemon *d, struct pl_err *err)
                                            .store_dir = d->store_dir,
                                            .ca = d->config->store_ca,
                                            .sandbox = d->config->sandbox,
+                                           .podman = d->config->podman,
                                            .gpus = (int)d->config->gpus,
                                            .events = pl_engine_executor_events(d->engine)};
 

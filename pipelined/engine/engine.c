@@ -56,9 +56,9 @@ static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *st
 
     if (!e->executor || e->executor->ops->shape)
         return list; /* pods run the image, and the cluster enforces their limits */
-    if (stage->def->image) {
+    if (stage->def->image && !(e->executor->ops->runs_image && e->executor->ops->runs_image(e->executor, stage->def))) {
         snprintf(text, sizeof text,
-                 "image %.300s is not run: this executor runs commands on the host's files; the image only counts as code",
+                 "image %.300s is not used: commands run with this machine's files; the image only counts as code",
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
@@ -400,12 +400,34 @@ static int ops_stop(void *self, const char *run, const char *project, const char
     return call(&c, err);
 }
 
+/* True if the stage is there already and names an image. */
+static bool had_image(const struct pl_engine *e, const char *project, const char *stage)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&e->current, &i));) {
+        const struct pl_estage *s = slot->value;
+
+        if (pl_streq(s->def->name, stage) && pl_streq(s->project, project))
+            return s->def->image != NULL;
+    }
+    return false;
+}
+
 static void do_check(struct call *c)
 {
     struct pl_executor *x = c->engine->executor;
 
     if (x && x->ops->check)
         c->result = x->ops->check(x, c->project, c->def, c->gpu, &c->check, &c->err);
+    if (c->result == 0 && *c->check.no_image && !had_image(c->engine, c->project, c->def->name))
+        c->result =
+            pl_err_field(&c->err,
+                         pl_err_set(&c->err, PL_EINVAL,
+                                    "%.500s; or \"image_required\": false, in the stage or by pipelinectl update defaults, "
+                                    "runs its commands with this machine's files",
+                                    c->check.no_image),
+                         "image");
 }
 
 static int take_check(const struct pl_stage *def, const struct pl_executor_check *check, bool strict, json_t *warnings,
@@ -425,6 +447,9 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
         return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
     if (*check->not_checked)
         json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
+    if (*check->no_image)
+        json_array_append_new(warnings, json_sprintf("stage %s: %s; until then its commands run with this machine's files",
+                                                     def->name, check->no_image));
     if (*check->not_held) /* only a warning, even with `strict`: the stage's jobs can run */
         json_array_append_new(warnings, json_sprintf("stage %s: %s", def->name, check->not_held));
     return 0;

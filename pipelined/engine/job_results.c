@@ -134,14 +134,14 @@ struct reporting {
  * Loop only. */
 static struct reporting *feeding;
 
-/* Records in which image a pod's command ran. As long as the cluster has not reported the image, the attempt
+/* Records in which image the command ran. As long as the cluster has not reported the image, the attempt
  * has only the id of its worker, by which the image is added later. */
 static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *attempt)
 {
-    if (w->pod == PL_NO_POD)
-        return;
     if (w->image)
         json_object_set_new(attempt, "image_id", json_string(w->image));
+    else if (w->pod == PL_NO_POD)
+        return;
     else if (w->unnamed_since == 0 || j->row < w->unnamed_since)
         w->unnamed_since = j->row;
 }

@@ -176,6 +176,9 @@ static int attach_feed(struct attach *a, struct pl_eworker *w, struct pl_err *er
     /* the host name that a pod reports is not the name of its node */
     if (!w->pod && *pl_json_str(a->body, "host"))
         snprintf(w->host, sizeof w->host, "%s", pl_json_str(a->body, "host"));
+    /* of a pod the cluster says it */
+    if (!w->pod && !w->image && *pl_json_str(a->body, "image"))
+        w->image = strdup(pl_json_str(a->body, "image"));
     w->attached = true;
     if (!w->stopping) /* tasks that the worker does not hold are leased again */
         pl_engine_worker_drop_ready(w);

@@ -132,6 +132,9 @@ struct pl_executor_check {
     char not_checked[1024];
     /* reason why the stage's command cannot start on this machine as it is now, such as a missing program */
     char cannot_start[1024];
+    /* reason why the stage's image cannot be used, although the stage requires it: its commands would run with this
+     * machine's files, which no new stage may */
+    char no_image[512];
     /* sentence that says which of the stage's `resources` are not enforced; workers can run nevertheless */
     char not_held[PL_EXECUTOR_NOT_HELD];
     /* set by the caller before `ask`: the cluster did not answer an earlier check, so `ask` must not query
@@ -208,6 +211,9 @@ struct pl_executor_ops {
      * one sentence which are not enforced, why, and what the operator can do about it. NULL: all are
      * enforced. */
     bool (*not_held)(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD]);
+    /* Returns true if commands of the stage, which names an image, run in it as things are now. NULL: they never do, or the
+     * executor's workers are pods. */
+    bool (*runs_image)(struct pl_executor *x, const struct pl_stage *def);
     /* Returns which resource limits this machine enforces: {"held", "not_held": names of cgroup controllers
      * as text, "folder"?, "why"?, "remedy"?}, a new reference. NULL: the cluster enforces the limits. */
     json_t *(*limits)(struct pl_executor *x);

@@ -3,7 +3,11 @@
 #include "pipelined/nvml/nvml.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define LIBRARY "libnvidia-ml.so.1"
 
 /* Types of NVML (from nvml.h of the CUDA toolkit). NVIDIA does not change the signatures of functions whose
  * names have a version suffix. */
@@ -74,6 +78,21 @@ static int bind(struct pl_nvml *n, struct pl_err *err)
     return 0;
 }
 
+bool pl_nvml_folder(char *ret)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    struct link_map *map = NULL;
+    char *slash;
+    bool found = library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && realpath(map->l_name, ret);
+
+    if (library)
+        dlclose(library);
+    slash = found ? strrchr(ret, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    return slash != NULL;
+}
+
 int pl_nvml_open(struct pl_nvml **ret, struct pl_err *err)
 {
     struct pl_nvml *n = calloc(1, sizeof *n);
@@ -81,8 +100,8 @@ int pl_nvml_open(struct pl_nvml **ret, struct pl_err *err)
 
     if (!n)
         return pl_err_nomem(err);
-    n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    r = n->library ? bind(n, err) : pl_err_set(err, PL_EUNAVAILABLE, "no NVIDIA driver library (libnvidia-ml.so.1)");
+    n->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    r = n->library ? bind(n, err) : pl_err_set(err, PL_EUNAVAILABLE, "no NVIDIA driver library (" LIBRARY ")");
     if (r == 0 && (code = n->init()) != 0)
         r = pl_err_set(err, PL_EUNAVAILABLE, "NVML does not start (code %d)", code);
     if (r < 0) {

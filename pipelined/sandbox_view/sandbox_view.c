@@ -4,9 +4,12 @@
 #include "pipelined/sandbox_view/python_env.h"
 #include "storage/base/buf.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *const pl_sandbox_package_variables[] = {
@@ -131,10 +134,35 @@ static bool follow(char path[PATH_MAX])
     return snprintf(path, PATH_MAX, "%s", whole) < PATH_MAX;
 }
 
+/* Opens a file of the image, whose links lead to files of the image. */
+static int open_in_image(const struct pl_image *image, const char *path)
+{
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    _cleanup_close_ int root = open(image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+}
+
+/* True if the path is a program: a file that may be executed. */
+static bool is_program(const struct pl_sandbox_view *view, const char *path)
+{
+    _cleanup_close_ int fd = view->image ? open_in_image(view->image, path) : -1;
+    struct stat st;
+
+    if (view->image)
+        return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111);
+    return access(path, X_OK) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, struct pl_err *err)
 {
     char at[PATH_MAX], real[PATH_MAX];
 
+    if (view->image) {
+        _cleanup_close_ int fd = open_in_image(view->image, path);
+
+        return fd >= 0 ? 0 : pl_err_set(err, PL_ENOTFOUND, "%.700s does not exist in image %.200s", path, view->image->name);
+    }
     if (strlen(path) >= sizeof at || !realpath(path, real)) {
         const bool gone = strlen(path) >= sizeof at || errno == ENOENT || errno == ENOTDIR;
 
@@ -158,7 +186,9 @@ char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *pytho
     char folder[PATH_MAX];
     int r = python_bin ? pl_buf_addf(&b, NULL, "%s:", python_bin) : 0;
 
-    if (view->all)
+    if (view->image)
+        own = view->image->path ? view->image->path : PL_SANDBOX_USUAL_PATH;
+    if (view->all || view->image)
         return r < 0 || pl_buf_add_str(&b, own, NULL) < 0 ? NULL : pl_buf_take_str(&b);
     for (size_t n; r == 0 && *own; own += n + (own[n] == ':')) {
         n = strcspn(own, ":");
@@ -183,12 +213,10 @@ static int look_up(const struct pl_sandbox_view *view, const char *path, const c
 
     for (size_t n; *path; path += n + (path[n] == ':')) {
         char at[PATH_MAX];
-        struct stat st;
         int one;
 
         n = strcspn(path, ":");
-        if (*path != '/' || snprintf(at, sizeof at, "%.*s/%s", (int)n, path, name) >= PATH_MAX || access(at, X_OK) < 0 ||
-            stat(at, &st) < 0 || !S_ISREG(st.st_mode))
+        if (*path != '/' || snprintf(at, sizeof at, "%.*s/%s", (int)n, path, name) >= PATH_MAX || !is_program(view, at))
             continue;
         one = pl_sandbox_view_check(view, at, r == PL_ENOTFOUND ? err : &ignored);
         if (one == 0)
@@ -231,10 +259,13 @@ static int check_program(const struct lookup *l, const char *name, size_t len, s
     r = look_up(view, l->path, text, err);
     if (r != PL_ENOTFOUND || l->own_path)
         return r == PL_ENOTFOUND ? 0 : r;
-    r = view->path ? look_up(view, view->path, text, err) : r;
-    return r != PL_ENOTFOUND
-               ? r
-               : pl_err_set(err, PL_ENOTFOUND, "there is no program \"%.200s\" on this machine in PATH (%.600s)", text, l->path);
+    r = view->path && !view->image ? look_up(view, view->path, text, err) : r;
+    if (r != PL_ENOTFOUND)
+        return r;
+    if (view->image)
+        return pl_err_set(err, r, "there is no program \"%.200s\" in image %.200s in PATH (%.500s)", text, view->image->name,
+                          l->path);
+    return pl_err_set(err, r, "there is no program \"%.200s\" on this machine in PATH (%.600s)", text, l->path);
 }
 
 /* Checks the interpreter of a script: the word after "#!", and the program that /usr/bin/env would start. */
@@ -244,8 +275,10 @@ static int check_script(const struct lookup *l, const char *script, struct pl_er
     const char *p = script + 2, *end = script + len;
     int r;
 
-    if (strncmp(script, "#!", 2) != 0 || len >= SHEBANG_MAX)
-        return 0; /* /bin/sh is always there */
+    if (strncmp(script, "#!", 2) != 0) /* on this machine /bin/sh is always there */
+        return l->view->image ? pl_sandbox_view_check(l->view, "/bin/sh", err) : 0;
+    if (len >= SHEBANG_MAX)
+        return 0;
     p += strspn(p, " \t");
     n = strcspn(p, " \t\r\n");
     r = check_program(l, p, n, err);
@@ -274,14 +307,15 @@ int pl_sandbox_view_stage(const struct pl_sandbox_view *view, const struct pl_sa
     _cleanup_free_ char *made = NULL;
     struct pl_python_env python = {0};
     struct lookup l = {.view = view, .own_path = stage->path != NULL, .environment = stage->environment};
-    int r = stage->python ? pl_python_env_find(stage->python, &python, err) : 0;
+    const bool own_python = stage->python && !view->image; /* an image has its own */
+    int r = own_python ? pl_python_env_find(stage->python, &python, err) : 0;
 
-    r = r < 0 || !stage->python ? r : check_python(view, &python, err);
+    r = r < 0 || !own_python ? r : check_python(view, &python, err);
     if (r < 0)
         return pl_err_field(err, r == PL_ENOTFOUND ? PL_EINVAL : r, "python");
     if (!stage->path)
-        made = pl_sandbox_view_path(view, stage->python ? python.bin : NULL);
-    else if (asprintf(&made, "%s%s%s", python.bin, stage->python ? ":" : "", stage->path) < 0)
+        made = pl_sandbox_view_path(view, own_python ? python.bin : NULL);
+    else if (asprintf(&made, "%s%s%s", python.bin, own_python ? ":" : "", stage->path) < 0)
         made = NULL;
     if (!made)
         return pl_err_nomem(err);

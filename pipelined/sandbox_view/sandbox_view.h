@@ -2,16 +2,18 @@
  *
  * In:      The folders of sandbox_read_only, $PATH, and what a stage runs.
  * Out:     $PATH of the command; an error that says which program is missing and what to do.
- * Uses:    storage/{base, system}
+ * Uses:    spec, text, storage/{base, system}
  * Threads: Any; the functions look at files and keep nothing.
  *
  * Headers for other rooms:
+ *   image       container images, whose files a sandbox shows instead of this machine's
  *   python_env  the Python that a stage names
  *
  * The sandbox itself is made by agent/sandbox. This room answers from outside of it, before anything runs: the
  * daemon asks when a pipeline is created and when a worker starts, the agent for the command's $PATH. */
 #pragma once
 
+#include "pipelined/sandbox_view/image.h"
 #include "storage/base/err.h"
 
 #define PL_SANDBOX_USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -23,9 +25,10 @@ extern const char *const pl_sandbox_package_variables[];
 
 /* What a sandbox shows. Texts are borrowed. */
 struct pl_sandbox_view {
-    bool all;              /* there is no sandbox: commands see the whole machine */
-    const char *read_only; /* absolute folders that are shown besides the system's, separated by ':'; NULL = none */
-    const char *path;      /* $PATH of the daemon or agent; NULL = the usual one */
+    bool all;                     /* there is no sandbox: commands see the whole machine */
+    const struct pl_image *image; /* its files are shown instead of this machine's; NULL = none */
+    const char *read_only;        /* absolute folders that are shown besides the system's, separated by ':'; NULL = none */
+    const char *path;             /* $PATH of the daemon or agent; NULL = the usual one */
 };
 
 /* What a stage runs. Texts are borrowed. */
@@ -49,7 +52,7 @@ char *pl_sandbox_view_path(const struct pl_sandbox_view *view, const char *pytho
 /* Checks that the programs with which a stage begins are there: its `python`, the first word of `run` or the
  * interpreter of `script`. A relative path with a slash is in the stage's code and is not checked, nor is a
  * word with a parameter. PL_ENOTFOUND: a
- * program is not on this machine; PL_EINVAL: the sandbox does not show it, or `python` is wrong. The error's field is
+ * program is not on this machine, or not in the image; PL_EINVAL: the sandbox does not show it, or `python` is wrong. The error's field is
  * "python", "run" or "script". */
 PL_MUST_CHECK
 int pl_sandbox_view_stage(const struct pl_sandbox_view *view, const struct pl_sandbox_stage *stage, struct pl_err *err);

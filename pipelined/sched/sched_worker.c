@@ -79,11 +79,11 @@ static void set_state(struct pl_sched *s, struct worker *w, enum worker_state st
 
 /* ---- deadlines ---- */
 
-/* True if the worker must attach within a time limit. A pod that is not up has no such limit: it may have to
- * wait for a node or for its image, and if the pod cannot start, the executor reports that. */
+/* True if the worker must attach within a time limit. A pod that is not up has no such limit, nor has a process that waits
+ * for its image: if they cannot start, the executor reports that. */
 static bool has_limit(const struct pl_sched *s, const struct worker *w)
 {
-    return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
+    return s->config.start_wait_ms >= 0 && (w->shape ? w->up : !w->why);
 }
 
 /* True if the worker has attached but does not ask for tasks: its command's container does not run yet. */

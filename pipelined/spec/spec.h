@@ -307,6 +307,7 @@ struct pl_stage {
     const char *stdin_text;   /* standard input of the command; NULL = none */
     struct pl_codes accepted; /* exit codes other than 0 that count as success */
     const char *image;        /* as written; NULL = none */
+    bool image_required;      /* on one machine: the image, or nothing */
     /* code folder relative to the spec's folder, canonical ("code", "a/b", "."); NULL = none */
     const char *code;
     /* absolute path of a Python environment or interpreter of this machine, for the local executor; NULL = none */

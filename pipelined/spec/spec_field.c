@@ -108,8 +108,14 @@ static const struct spec_field fields_of_stage[] = {
     {.name = "image",
      FIELD(text, pl_stage, image),
      .min = 1,
-     .doc = "Container image. Part of the datum key as written. On one machine the host's files are used instead, and the job "
-            "says so."},
+     .doc =
+         "Container image. Part of the datum key as written. On one machine podman gets it, where podman is installed, and the "
+         "command runs in the usual sandbox with the image's files; see `image_required` and environments.md."},
+    {.name = "image_required",
+     FIELD(unless_false, pl_stage, image_required),
+     .fallback = "true",
+     .doc = "On one machine without podman: `true` refuses a new stage that names an image. `false`: its commands use this "
+            "machine's files instead, and each job says so. Not used where podman is installed, nor in a cluster."},
     {.name = "code",
      FIELD(code, pl_stage, code),
      .child = &pl_spec_object_code,
@@ -205,7 +211,7 @@ static const struct spec_field fields_of_stage[] = {
      .child = &pl_spec_object_secret,
      .doc = "Secrets of the project, as variables or folders; not part of the datum key."},
     {.name = "network",
-     FIELD(network, pl_stage, network),
+     FIELD(unless_false, pl_stage, network),
      .fallback = "true",
      .doc = "`false`: the command has no network but its own loopback. The same holds in a project whose network is off "
             "(`pipelinectl "

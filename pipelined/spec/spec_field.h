@@ -68,7 +68,7 @@ extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type
     pl_spec_type_max_failed, pl_spec_type_repo, pl_spec_type_folder, pl_spec_type_code, pl_spec_type_repos, pl_spec_type_stages,
     pl_spec_type_defaults, pl_spec_type_keep, pl_spec_type_box_bytes, pl_spec_type_compute, pl_spec_type_resource,
     pl_spec_type_share, pl_spec_type_profile, pl_spec_type_pairs, pl_spec_type_qualified, pl_spec_type_secrets,
-    pl_spec_type_network, pl_spec_type_user, pl_spec_type_priority, pl_spec_type_warm, pl_spec_type_placement,
+    pl_spec_type_unless_false, pl_spec_type_user, pl_spec_type_priority, pl_spec_type_warm, pl_spec_type_placement,
     pl_spec_type_tolerations, pl_spec_type_arch, pl_spec_type_effect, pl_spec_type_seconds, pl_spec_type_pod_spec,
     pl_spec_type_pod_patch, pl_spec_type_machine_path, pl_spec_type_kube_name, pl_spec_type_git, pl_spec_type_git_url,
     pl_spec_type_git_branch, pl_spec_type_requirements, pl_spec_type_setup, pl_spec_type_index;

@@ -366,15 +366,14 @@ static json_t *write_seconds(const struct spec_field *field, const void *object)
 
 /* ---- other fields of a stage ---- */
 
-static void read_network(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+static void read_unless_false(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     pl_spec_type_bool.read(r, field, value, object);
 }
 
-/* Writes `network` only if it differs from the default, so that a stage without the field has the same
- * effective JSON as in older versions of pipelined, which did not know the field. So its datum keys stay the
- * same, too. */
-static json_t *write_network(const struct spec_field *field, const void *object)
+/* Writes the field only if it differs from the default, true, so that a stage without it has the same effective JSON as
+ * in older versions of pipelined, which did not know the field. So its datum keys stay the same, too. */
+static json_t *write_unless_false(const struct spec_field *field, const void *object)
 {
     return *(const bool *)pl_spec_from(object, field) ? json_null() : json_false();
 }
@@ -582,7 +581,8 @@ const struct spec_type pl_spec_type_qualified = {"an object of strings, numbers,
 const struct spec_type pl_spec_type_secrets = {"a list of {\"name\", \"key\", \"env\"} or {\"name\", \"mount\"}",
                                                "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/secret\"}}", read_secrets,
                                                write_secrets};
-const struct spec_type pl_spec_type_network = {"true or false", "{\"type\":\"boolean\"}", read_network, write_network};
+const struct spec_type pl_spec_type_unless_false = {"true or false", "{\"type\":\"boolean\"}", read_unless_false,
+                                                    write_unless_false};
 const struct spec_type pl_spec_type_machine_path = {"an absolute path without \":\", such as \"/home/ana/venv\"",
                                                     "{\"type\":\"string\",\"pattern\":\"^/[^:]*$\"}", read_machine_path,
                                                     pl_spec_write_text};

@@ -1,5 +1,5 @@
-/* program_run: posix_spawn with standard output and standard error in one pipe, which is read with a
- * deadline. */
+/* program_run: posix_spawn with standard error in a pipe, which is read with a deadline, and standard output in
+ * the same pipe or in memory. */
 #include "storage/system/program_run.h"
 
 #include "storage/base/clock.h"
@@ -9,14 +9,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* Starts the program. Returns the read end of a pipe for its output, or -1 with errno. */
-static int start(const char *const *argv, pid_t *ret)
+/* Starts the program. Returns the read end of a pipe for its output, or -1 with errno. `out` receives its standard
+ * output instead of the pipe; -1 = none does. */
+static int start(const char *const *argv, int out, pid_t *ret)
 {
     posix_spawn_file_actions_t actions;
     int ends[2], r;
@@ -25,9 +29,9 @@ static int start(const char *const *argv, pid_t *ret)
         return -1;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, out < 0 ? ends[1] : out, 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-    r = posix_spawn(ret, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    r = posix_spawnp(ret, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (r != 0) {
@@ -38,9 +42,9 @@ static int start(const char *const *argv, pid_t *ret)
     return ends[0];
 }
 
-/* Reads the program's output to its end and stores the first line in `line`. Returns false if the time limit
- * is reached before that. Output that does not fit in `line` is discarded. */
-static bool listen_to(int fd, int64_t ms, char *line, size_t size)
+/* Reads from the pipe to its end and stores the beginning in `text`. Returns false if the time limit is reached
+ * before that. */
+static bool listen_to(int fd, int64_t ms, char *text, size_t size)
 {
     int64_t end = pl_clock_mono_ms() + ms;
     size_t len = 0;
@@ -51,33 +55,32 @@ static bool listen_to(int fd, int64_t ms, char *line, size_t size)
         char rest[256];
         ssize_t n;
 
-        if (left <= 0 || (poll(&p, 1, (int)left) < 0 && errno != EINTR))
+        if (left <= 0 || (poll(&p, 1, (int)PL_MIN(left, INT32_MAX)) < 0 && errno != EINTR))
             return false;
         if (p.revents == 0)
             continue;
-        n = len + 1 < size ? read(fd, line + len, size - 1 - len) : read(fd, rest, sizeof rest);
+        n = len + 1 < size ? read(fd, text + len, size - 1 - len) : read(fd, rest, sizeof rest);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             break;
         len = PL_MIN(len + (size_t)n, size - 1);
     }
-    line[len] = '\0';
-    line[strcspn(line, "\n")] = '\0';
+    text[len] = '\0';
     return true;
 }
 
 /* The pipe is closed before waitpid, so that a program that still writes is ended by SIGPIPE. */
-int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size, struct pl_err *err)
+static int run(const char *const *argv, int64_t ms, int out, char *text, size_t size, struct pl_err *err)
 {
     pid_t pid = 0;
-    int fd = start(argv, &pid), status = -1;
+    int fd = start(argv, out, &pid), status = -1;
     bool in_time;
 
-    line[0] = '\0';
+    text[0] = '\0';
     if (fd < 0)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s: %s", argv[0], strerror(errno));
-    in_time = listen_to(fd, ms, line, size);
+    in_time = listen_to(fd, ms, text, size);
     if (!in_time)
         kill(pid, SIGKILL);
     close(fd);
@@ -88,4 +91,53 @@ int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size,
     if (!WIFEXITED(status))
         return pl_err_set(err, PL_EUNAVAILABLE, "%s ended by signal %d", argv[0], WTERMSIG(status));
     return WEXITSTATUS(status);
+}
+
+int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size, struct pl_err *err)
+{
+    int r = run(argv, ms, -1, line, size, err);
+
+    line[strcspn(line, "\n")] = '\0';
+    return r;
+}
+
+int pl_program_read(const char *const *argv, int64_t ms, struct pl_buf *out, char *said, size_t size, struct pl_err *err)
+{
+    _cleanup_close_ int file = memfd_create("output", MFD_CLOEXEC);
+    int status = file < 0 ? pl_err_errno(err, errno, "memfd_create") : run(argv, ms, file, said, size, err), r = 0;
+    uint8_t part[4096];
+
+    for (ssize_t n = 1, at = 0; status >= 0 && r == 0 && n > 0; at += n) {
+        n = pread(file, part, sizeof part, at);
+        r = n < 0 ? pl_err_errno(err, errno, "output of %s", argv[0]) : n == 0 ? 0 : pl_buf_add(out, part, (size_t)n, err);
+    }
+    return r < 0 ? r : status;
+}
+
+int pl_program_beside(const char *name, char ret[PATH_MAX], struct pl_err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1 - strlen(name));
+
+    if (n < 0)
+        return pl_err_errno(err, errno, "/proc/self/exe");
+    ret[n] = '\0';
+    strcpy(strrchr(ret, '/') + 1, name);
+    return access(ret, X_OK) == 0 ? 0 : pl_err_errno(err, errno, "%s, which must be in the folder of the other programs", ret);
+}
+
+int64_t pl_program_start(pid_t pid)
+{
+    char path[64], text[1024], *p;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    p = fgets(text, sizeof text, f);
+    fclose(f);
+    p = p ? strrchr(text, ')') : NULL; /* field 2, the name, may contain blanks and parentheses */
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoll(p, NULL, 10) : 0;
 }

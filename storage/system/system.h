@@ -13,7 +13,7 @@
  *   log_line           log lines on stderr, as JSON or text
  *   pool_turns         slow work of one owner takes turns
  *   process_hardening  no core dumps, no debugger: the process holds tokens
- *   program_run        runs a program and returns one line of its output and its exit status
+ *   program_run        runs a program and returns its output and its exit status
  *   sync_priority      lets foreground threads sync before background threads
  *   thread_pool        fixed number of threads with one bounded work queue
  *   timed_cond         condition variables with limits on the monotonic clock

@@ -23,7 +23,7 @@ def doctor(*words, code=0, env=None):
 def test_all_is_well_and_words_are_a_persons(daemon):
     found = doctor("--data", daemon.dir)
     assert {check: grade for check, (grade, _, _) in found.items() if check not in ("sandbox", "disk", "limits")} == dict.fromkeys(
-        ["programs", "folder", "daemon", "store", "gpus"], "ok"), found
+        ["programs", "images", "folder", "daemon", "store", "gpus"], "ok"), found
     assert found["sandbox"][0] == ("ok" if SANDBOX == "bwrap" else "warn"), found
     assert daemon.url in found["daemon"][1] and "executor local" in found["daemon"][1], found
     assert found["store"][1] == f"file://{daemon.dir}/store", found

@@ -7,10 +7,12 @@ import subprocess
 import pytest
 from conftest import BIN, SANDBOX, SANITIZER, TOP
 from package_index import Index, wheel
+from test_image import Podman
 
 EXISTS, USAGE = 4, 2
 EXAMPLES = sorted(os.listdir(os.path.join(TOP, "pipelines", "examples")))
-RESULT = {"setup": "| ana ", "plain": '{"cat": 1, "mat": 1, "on": 1, "sat": 1, "the": 2}', "params": '{"degree": 2, "error": '}
+RESULT = {"setup": "| ana ", "plain": '{"cat": 1, "mat": 1, "on": 1, "sat": 1, "the": 2}', "params": '{"degree": 2, "error": ',
+          "image": "6 words, counted by an image"}
 
 
 class Shell:
@@ -46,12 +48,24 @@ def blocks(path):
     return re.findall(r"^```sh\n(.*?)^```$", path.read_text(), re.M | re.S)
 
 
+@pytest.fixture
+def podman(tmp_path, monkeypatch):
+    """A script in the place of podman, with the image that the example wants."""
+    folder = tmp_path / "podman"
+    folder.mkdir()
+    monkeypatch.setenv("PODMAN_FOLDER", str(folder))
+    one = Podman(folder, "wc")
+    (one.root / "etc/os-release").write_text('PRETTY_NAME="an image"\n')
+    one.add("debian:12")
+    return one
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("folder", [None, "my-own"])
-def test_an_example_runs_on_a_fresh_daemon_as_it_is_printed(make_daemon, desk, index, name, folder):
-    if name == "setup" and SANDBOX != "bwrap":
-        pytest.skip("/pl/env needs namespaces")
-    shell = Shell(make_daemon().start(), desk)
+def test_an_example_runs_on_a_fresh_daemon_as_it_is_printed(make_daemon, desk, index, podman, name, folder):
+    if name in ("image", "setup") and SANDBOX != "bwrap":
+        pytest.skip("it needs namespaces")
+    shell = Shell(make_daemon("--podman", str(podman.program)).start(), desk)
     said = shell(f"pipelinectl create pipeline --example {name} {folder or ''}").stdout.splitlines()
     at = desk / (folder or name)
     assert said[0] == f"example {name} is in {folder or name}: read {folder or name}/README.md"
@@ -76,8 +90,8 @@ def test_nothing_is_written_over(daemon, desk):
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("--example plan", 'there is no example "plan", did you mean plain: use plain (two stages), setup (packages for a stage) or params'),
-    ("--example image", 'there is no example "image": use plain'),
+    ("--example plan", 'there is no example "plan", did you mean plain: use plain (two stages), setup (packages for a stage), image (commands in a container image) or params'),
+    ("--example sweep", 'there is no example "sweep": use plain'),
     ("--example plain 'a b'", 'folder "a b": the commands to type name it'),
     ("--example plain -f s.json", "give one of the two"),
     ("--example plain --dry-run", "only copies files: leave them out"),

@@ -100,7 +100,7 @@ def test_an_explicit_true_is_refused_and_the_pipeline_that_says_it_already_runs_
 @bwrap
 def test_a_spec_of_pachyderm_s_form_has_none_either(project):
     switch(project, False)
-    project.repo("in")
+    project.without_images().repo("in")
     project.d.post("/pipelines", {"project": project.name, "spec": json.dumps({
         "pipeline": {"name": "s", "project": {"name": project.name}}, "input": {"pfs": {"repo": "in", "glob": "/*", "project": project.name}},
         "transform": {"image": "debian:12", "cmd": ["sh", "-ec", 'readlink /proc/self/ns/net >/pfs/out/said']}})})

@@ -62,6 +62,7 @@ def test_pachyderms_project_of_an_input_is_the_same(project, other):
     spec = {"pipeline": {"name": "edges", "project": {"name": project.name}}, "transform": {"image": "ubuntu:20.04", "cmd": ["sh", "-c", 'cat "$in" >"$PL_OUT/all"']},
             "input": {"pfs": {"name": "in", "project": other.name, "repo": "data", "glob": "/*"}}}
     path = project.d.write("edges.json", json.dumps(spec))
+    project.without_images()
     project.d.ctl("create", "pipeline", "-f", path)
     run = other.run("data", {"f": "over there"})
     assert [(j["project"], j["stage"]) for j in run["jobs"]] == [(project.name, "edges")]

@@ -14,6 +14,7 @@ def spec(name, cmd, repo, glob="/*", stdin=None, **more):
 
 
 def create(project, *specs, ok=True):
+    project.without_images()
     path = project.d.write("specs.json", "\n---\n".join(json.dumps(s) for s in specs))
     return project.d.ctl("create", "pipeline", "-f", path, "--project", project.name, ok=ok)
 

@@ -232,7 +232,7 @@ def test_a_gpu_that_is_not_required_and_not_there_means_the_cpu(project):
 
 
 def test_an_image_is_told_about_on_the_job(project):
-    project.repo("in").stages(sh("s", "echo >$PL_OUT/f", image="python:3.12"))
+    project.repo("in").stages(sh("s", "echo >$PL_OUT/f", image="python:3.12", image_required=False))
     run = project.run("in", {"f": "1"})
     assert any("python:3.12" in w for w in run["job"]["s"]["warnings"])
 

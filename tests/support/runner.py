@@ -406,6 +406,11 @@ def group_cgroup(counts, group, extra):
     run_pytest(counts, group, "cgroup", extra, programs="release", inside=(*kernel, "run"))
 
 
+def group_podman(counts, group, extra):
+    build(counts, "asan")
+    run_pytest(counts, group, "podman", extra)
+
+
 def group_image(counts, group, extra):
     run_pytest(counts, group, "image", extra)
 
@@ -475,6 +480,7 @@ GROUPS = {
     "daemon-asan": Group("all", "computes", 8, "build web run test demo", "the group daemon over the build with the address sanitizer", group_daemon_asan),
     "fuzz": Group("all", "computes", 3, "build web test fuzz", "each parser of foreign bytes for PL_FUZZ_SECONDS (10); also the build with clang", group_fuzz),
     "model": Group("all", "computes", 3, "model", "spin over the model of garbage collection", group_model),
+    "podman": Group("all", "waits", 2, "build web run test demo podman", "images of stages on one machine by a real podman, with and without root; as root", group_podman),
     "image": Group("all", "waits", 4, "test image-build", "the container image as buildah makes it; as root", group_image),
     "git": Group("all", "waits", 3, "build web run test demo git", "real git servers: git http-backend over TLS, git daemon, sshd; and what they may do to a client", group_git),
     "s3": Group("all", "waits", 7, "build web run test demo s3", "real S3 servers (radosgw, versitygw), and real S3 clients on the gateway", group_s3),

@@ -5,9 +5,10 @@
 #include "pipelined/sandbox_view/python_env.h"
 #include "pipelined/spec/datum_env.h"
 #include "storage/base/arena.h"
+#include <assert.h>
 #include <stdio.h>
 
-/* maximum number of constant variables */
+/* maximum number of constant variables, without those of an image */
 #define BASE_MAX (32 + PL_SANDBOX_PACKAGE_VARIABLES)
 
 /* Variables that the command inherits without a sandbox, where it uses the host's own installation. No other
@@ -20,24 +21,31 @@ struct pl_env {
     const struct pl_sandbox_config *config;
     const struct pl_sandbox_paths *paths;
     const struct pl_secrets *secrets;
-    char *base[BASE_MAX]; /* constant variables, NAME=value */
-    size_t n_base;
+    char **base; /* constant variables, NAME=value */
+    size_t n_base, max_base;
     /* index in `base` of PYTHONPATH, which already includes the stage's own PYTHONPATH */
     size_t python_at;
     char *python_bin;       /* folder of the stage's Python, which comes first in PATH; NULL = the stage has none of its own */
     struct pl_arena *arena; /* memory of the last call's result */
 };
 
+/* Adds a variable, "NAME=VALUE", and takes it over; NULL = no memory. */
+static int add_text(struct pl_env *e, char *text, struct pl_err *err)
+{
+    if (!text)
+        return pl_err_nomem(err);
+    assert(e->n_base < e->max_base);
+    e->base[e->n_base++] = text;
+    return 0;
+}
+
 static int add_base(struct pl_env *e, const char *name, const char *value, struct pl_err *err)
 {
+    char *text = NULL;
+
     if (!value)
         return 0;
-    if (asprintf(&e->base[e->n_base], "%s=%s", name, value) < 0) {
-        e->base[e->n_base] = NULL;
-        return pl_err_nomem(err);
-    }
-    e->n_base++;
-    return 0;
+    return add_text(e, asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text, err);
 }
 
 /* Adds CUDA_VISIBLE_DEVICES. In the sandbox CUDA sees only the assigned devices and numbers them from 0.
@@ -141,6 +149,33 @@ static int add_inherited(struct pl_env *e, struct pl_err *err)
     return r;
 }
 
+/* Adds the variables of the image but those that are ours. PATH is made of the image's one before. */
+static int add_image(struct pl_env *e, struct pl_err *err)
+{
+    static const char *const ours[] = {"PATH=", "HOME=", "TMPDIR=", "PYTHONPATH=", "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES="};
+    const char *libraries = "", *set;
+    _cleanup_free_ char *path = NULL;
+    json_t *one;
+    size_t k;
+    int r = 0;
+
+    json_array_foreach((json_t *)(uintptr_t)e->config->image->env, k, one)
+    {
+        bool own = false;
+
+        set = json_string_value(one);
+        for (size_t i = 0; set && i < PL_ARRAY_SIZE(ours); i++)
+            own = own || strncmp(set, ours[i], strlen(ours[i])) == 0;
+        if (set && strncmp(set, "LD_LIBRARY_PATH=", 16) == 0)
+            libraries = set + 16;
+        if (set && strchr(set, '=') && !own && r == 0)
+            r = add_text(e, strdup(set), err);
+    }
+    if (r == 0 && e->config->n_gpus && asprintf(&path, "%s%s%s", PL_SANDBOX_DRIVER, *libraries ? ":" : "", libraries) < 0)
+        r = (path = NULL, pl_err_nomem(err));
+    return r < 0 || (!path && !*libraries) ? r : add_base(e, "LD_LIBRARY_PATH", path ? path : libraries, err);
+}
+
 /* Makes the constant variables. */
 static int make_base(struct pl_env *e, struct pl_err *err)
 {
@@ -156,7 +191,9 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_base(e, "HOME", home, err);
     if (r == 0)
         r = add_base(e, "TMPDIR", e->paths->tmp, err);
-    if (r == 0)
+    if (r == 0 && e->config->image)
+        r = add_image(e, err);
+    else if (r == 0)
         r = add_base(e, "LANG", "C.UTF-8", err);
     if (r == 0)
         r = add_python(e, err);
@@ -168,7 +205,7 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
     /* passes LD_LIBRARY_PATH on, because the linker's cache may not list the folder of the GPU driver's
      * libraries */
-    if (r == 0 && !none && e->config->n_gpus)
+    if (r == 0 && !none && !e->config->image && e->config->n_gpus)
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     if (r == 0)
         r = add_virtual_env(e, err);
@@ -187,7 +224,9 @@ int pl_env_create(const struct pl_agent_protocol_attach *stage, const struct pl_
     e->config = config;
     e->paths = paths;
     e->secrets = secrets;
-    r = make_base(e, err);
+    e->max_base = BASE_MAX + (config->image ? json_array_size(config->image->env) : 0);
+    e->base = calloc(e->max_base, sizeof(*e->base));
+    r = e->base ? make_base(e, err) : pl_err_nomem(err);
     if (r < 0) {
         pl_env_destroy(e);
         return r;
@@ -202,6 +241,7 @@ struct pl_env *pl_env_destroy(struct pl_env *e)
         return NULL;
     for (size_t i = 0; i < e->n_base; i++)
         free(e->base[i]);
+    free(e->base);
     pl_arena_destroy(e->arena);
     free(e->python_bin);
     free(e);

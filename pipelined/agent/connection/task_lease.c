@@ -127,9 +127,9 @@ static struct held *find(struct pl_lease *l, const struct pl_agent_protocol_leas
 /* Attaches once, without retrying, and sets the token that the daemon assigned. */
 static int attach_once(struct pl_lease *l, struct pl_agent_protocol_attach *ret, struct pl_err *err)
 {
-    json_t *body = json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:o}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "worker",
+    json_t *body = json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:s*, s:o}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "worker",
                              l->config.worker, "incarnation", l->config.incarnation, "host", l->host, "pid", (int)getpid(),
-                             "exchange", 1, "held", held_json(l));
+                             "exchange", 1, "image", l->config.image, "held", held_json(l));
     json_t *answer = NULL;
     int r = pl_daemon_client_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
 

@@ -28,6 +28,7 @@ struct pl_task_lease_config {
     struct pl_uplink *link;
     const char *worker;
     const char *incarnation;
+    const char *image; /* digest of the image in which commands run; NULL = none, or the daemon knows it */
     /* Called when the daemon took back a task or some of its datums, or told the worker to stop;
      * pl_task_lease_wants then returns what the daemon wants. Called on the renewing thread or inside
      * pl_task_lease_next. */

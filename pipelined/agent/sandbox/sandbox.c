@@ -3,6 +3,7 @@
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "pipelined/net/agent_protocol/runner_protocol.h"
+#include "pipelined/nvml/nvml.h"
 #include "pipelined/sandbox_view/python_env.h"
 
 #include "storage/system/io.h"
@@ -135,6 +136,85 @@ static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
     return r;
 }
 
+/* Shows the entries of a folder of the image but those in `except`, each by a mount of its own: the sandbox's root is
+ * a file system of its own, in which other folders can be made. `folder`: "" or "/etc". */
+static int add_entries(const struct pl_image *image, const char *folder, const char *const *except, struct pl_sandbox_argv *a,
+                       struct pl_err *err)
+{
+    char from[PATH_MAX + 256], to[300], target[PATH_MAX];
+    const struct dirent *e;
+    DIR *dir;
+    int r = 0;
+
+    snprintf(from, sizeof(from), "%s%s", image->root, folder);
+    dir = opendir(from);
+    if (!dir)
+        return errno == ENOENT && *folder ? 0 : pl_err_errno(err, errno, "image %.200s: %.600s", image->name, from);
+    while (r == 0 && (e = readdir(dir))) {
+        bool left_out = pl_streq(e->d_name, ".") || pl_streq(e->d_name, "..");
+        ssize_t n;
+
+        for (const char *const *p = except; *p; p++)
+            left_out = left_out || pl_streq(*p, e->d_name);
+        if (left_out)
+            continue;
+        snprintf(from, sizeof(from), "%s%s/%s", image->root, folder, e->d_name);
+        snprintf(to, sizeof(to), "%s/%s", folder, e->d_name);
+        n = readlink(from, target, sizeof(target) - 1);
+        if (n > 0) {
+            target[n] = 0;
+            r = ADD(a, err, "--symlink", target, to);
+        } else {
+            r = ADD(a, err, "--ro-bind", from, to);
+        }
+    }
+    closedir(dir);
+    return r;
+}
+
+/* Libraries of this machine's NVIDIA driver, which an image does not have. */
+static bool is_driver_library(const char *name)
+{
+    return strncmp(name, "libcuda.so", 10) == 0 || (strncmp(name, "libnvidia-", 10) == 0 && strstr(name, ".so")) ||
+           strncmp(name, "libcudadebugger.so", 18) == 0 || strncmp(name, "libnvcuvid.so", 13) == 0;
+}
+
+/* Shows the libraries of the GPU driver in PL_SANDBOX_DRIVER. */
+static int add_driver(struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    char folder[PATH_MAX], from[PATH_MAX + 256], to[300];
+    const struct dirent *e;
+    int r = 0;
+    DIR *dir;
+
+    if (!pl_nvml_folder(folder) || !(dir = opendir(folder)))
+        return 0;
+    while (r == 0 && (e = readdir(dir)))
+        if (is_driver_library(e->d_name)) {
+            snprintf(from, sizeof(from), "%s/%s", folder, e->d_name);
+            snprintf(to, sizeof(to), "%s/%s", PL_SANDBOX_DRIVER, e->d_name);
+            r = ADD(a, err, "--ro-bind", from, to);
+        }
+    closedir(dir);
+    return r;
+}
+
+/* Shows the files of an image. The network's settings are this machine's. */
+static int add_image(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    static const char *const not_of_root[] = {"proc", "sys", "dev", "tmp", "run", "etc", "pfs", "pl", "code", "var", NULL};
+    static const char *const not_of_etc[] = {"resolv.conf", "hosts", "hostname", "mtab", NULL};
+    static const char *const not_of_var[] = {"tmp", "run", NULL};
+    int r = add_entries(config->image, "", not_of_root, a, err);
+
+    r = r < 0 ? r : add_entries(config->image, "/etc", not_of_etc, a, err);
+    r = r < 0 ? r : add_entries(config->image, "/var", not_of_var, a, err);
+    if (r < 0)
+        return r;
+    r = ADD(a, err, "--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf", "--ro-bind-try", "/etc/hosts", "/etc/hosts");
+    return r < 0 || config->n_gpus == 0 ? r : add_driver(a, err);
+}
+
 /* Adds /proc, devices and private folders. Also adds the parts of /sys that describe cores and memory, and
  * if there are GPUs, the parts that describe PCI devices. */
 static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
@@ -159,9 +239,10 @@ static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox
         r = ADD(a, err, "--dev-bind-try", "/dev/nvidiactl", "/dev/nvidiactl", "--dev-bind-try", "/dev/nvidia-uvm",
                 "/dev/nvidia-uvm", "--dev-bind-try", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm-tools");
     if (r == 0)
-        r = ADD(a, err, "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/tmp/home", "--tmpfs", "/home", "--tmpfs", "/root",
-                "--tmpfs", "/run", "--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run");
-    return r;
+        r = ADD(a, err, "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/tmp/home", "--tmpfs", "/run", "--dir", "/var",
+                "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run");
+    /* those of an image have what the image put there, those of this machine are private */
+    return r < 0 || config->image ? r : ADD(a, err, "--tmpfs", "/home", "--tmpfs", "/root");
 }
 
 /* True if `path` is `folder` or below it. */
@@ -309,10 +390,10 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int 
         if (r == 0)
             r = add_privileges(config, &a, err);
         if (r == 0)
-            r = add_system(&a, err);
+            r = config->image ? add_image(config, &a, err) : add_system(&a, err);
         if (r == 0)
             r = add_private(config, &a, err);
-        if (r == 0)
+        if (r == 0 && !config->image) /* an image may lack the folders on which they would be mounted */
             r = add_extra(config, &a, err);
         if (r == 0)
             r = add_ours(config, &a, err);
@@ -506,6 +587,7 @@ struct pl_sandbox_view pl_sandbox_view_of(const struct pl_sandbox_config *config
     const char *own = getenv("PATH");
 
     return (struct pl_sandbox_view){.all = config->mode != PL_SANDBOX_BWRAP,
+                                    .image = config->image,
                                     .read_only = config->extra_ro,
                                     .path = own ? own : PL_SANDBOX_USUAL_PATH};
 }

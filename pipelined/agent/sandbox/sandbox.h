@@ -3,7 +3,7 @@
  *
  * In:      The sandbox's configuration.
  * Out:     A prepared work folder and the arguments that start the sandbox.
- * Uses:    net/agent_protocol, sandbox_view, storage/{base, system}
+ * Uses:    net/agent_protocol, nvml, sandbox_view, storage/{base, system}
  * Threads: The compute thread of the worker.
  *
  * Headers for other rooms:
@@ -51,6 +51,8 @@
 #include <jansson.h>
 
 #define PL_GPU_UUID_BYTES 96
+/* where commands in an image find the libraries of this machine's GPU driver */
+#define PL_SANDBOX_DRIVER "/pl/driver"
 
 enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE, PL_SANDBOX_POD };
 /* Returns "bubblewrap", "no sandbox" or "a pod". */
@@ -63,14 +65,16 @@ struct pl_sandbox_config {
     const char *next;   /* absolute path of pl-next; NULL = the command has no pl-next */
     /* absolute folders to show read-only, separated by ':'; NULL or "" = none (PIPELINED_SANDBOX_RO) */
     const char *extra_ro;
-    const char *python;     /* Python environment or interpreter of the stage (python_env.h); NULL = none, as in a pod */
-    bool environment;       /* /pl/env is a folder of links to an input, which pl_inputs_apply fills */
-    bool makes_environment; /* /pl/env is the output folder */
-    bool batch;             /* batch stage: the command reaches the agent through a socket in /pl/sock */
-    bool has_code;          /* /code exists */
-    bool has_script;        /* /pl/script exists */
-    bool has_stdin;         /* /pl/stdin exists */
-    bool has_checkpoint;    /* /pl/checkpoint exists */
+    /* Python environment or interpreter of the stage (python_env.h); NULL = none, as in a pod or an image */
+    const char *python;
+    const struct pl_image *image; /* bubblewrap shows its files instead of this machine's; NULL = none */
+    bool environment;             /* /pl/env is a folder of links to an input, which pl_inputs_apply fills */
+    bool makes_environment;       /* /pl/env is the output folder */
+    bool batch;                   /* batch stage: the command reaches the agent through a socket in /pl/sock */
+    bool has_code;                /* /code exists */
+    bool has_script;              /* /pl/script exists */
+    bool has_stdin;               /* /pl/stdin exists */
+    bool has_checkpoint;          /* /pl/checkpoint exists */
     /* names of inputs that the command may modify, NULL = none; their folders are made once and never
      * replaced */
     const json_t *writable;

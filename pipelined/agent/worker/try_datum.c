@@ -3,6 +3,7 @@
 #include "pipelined/agent/worker/try_datum.h"
 
 #include "pipelined/agent/inputs/input_entries.h"
+#include "pipelined/agent/worker/stage_image.h"
 #include "pipelined/agent/worker/try_shell.h"
 #include "pipelined/text/glob.h"
 #include "pipelined/text/json_text.h"
@@ -18,6 +19,7 @@
 struct
 try {
     json_t *request;
+    struct pl_image image;
     struct pl_object_store *objects;
     struct pl_store *store;
     struct pl_worker *worker;
@@ -173,6 +175,7 @@ static void try_finish(struct try *t)
     pl_worker_destroy(t->worker);
     pl_store_close(t->store);
     pl_object_close(t->objects);
+    pl_image_finish(&t->image);
     json_decref(t->request);
 }
 
@@ -256,6 +259,7 @@ static int make_worker(struct try *t, const struct pl_try_config *config, struct
         .next = config->next,
         .extra_ro = config->extra_ro,
         .secrets = text_of(t, "secrets"),
+        .image = t->image.doc ? &t->image : NULL,
         .cgroup = text_of(t, "cgroup"),
         .sandbox = pl_streq(text_of(t, "sandbox"), "none") ? PL_SANDBOX_NONE : PL_SANDBOX_BWRAP,
         .alone = t->store,
@@ -267,12 +271,15 @@ static int make_worker(struct try *t, const struct pl_try_config *config, struct
 static int run_datum(struct try *t, const struct pl_try_config *config, struct pl_err *err)
 {
     const bool shell = json_is_true(json_object_get(t->request, "shell"));
+    const json_t *image = json_object_get(t->request, "image");
     struct pl_agent_protocol_attach stage;
     int r = pl_agent_protocol_attach_read(json_incref(json_object_get(t->request, "attach")), &stage, err);
 
     if (r < 0)
         return r;
-    r = open_store(t, stage.project, err);
+    if (json_is_object(image)) /* before there are other threads */
+        r = pl_stage_image_get(image, &t->image, err);
+    r = r < 0 ? r : open_store(t, stage.project, err);
     r = r < 0 ? r : make_worker(t, config, err);
     if (r < 0) {
         pl_agent_protocol_attach_finish(&stage);

@@ -10,6 +10,7 @@
  *    "out": DIR | null,         folder for the output, with "prefix" before each path
  *    "expect": [GLOB…],         output.expect, at most PL_TRY_EXPECT_MAX
  *    "sandbox": "bwrap" | "none", "shell": BOOL,     a shell instead of the command
+ *    "image": REQUEST | null,   the image in which the command runs (stage_image.h)
  *    "cgroup": DIR | null,      cgroup of the sandbox, with the stage's limits
  *    "result": FILE}            file for the answer
  *

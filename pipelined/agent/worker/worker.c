@@ -98,6 +98,7 @@ static int create_lease(struct pl_worker *w, struct pl_err *err)
     const struct pl_task_lease_config lease = {.link = w->uplink,
                                                .worker = w->config.name,
                                                .incarnation = w->config.incarnation,
+                                               .image = w->config.image ? w->config.image->digest : NULL,
                                                .wake = on_lease_change,
                                                .recall = on_recall,
                                                .self = w};
@@ -189,7 +190,8 @@ static void configure_sandbox(struct pl_worker *w)
         .environment = w->stage.environment,
         .makes_environment = w->stage.makes_environment,
         .extra_ro = w->config.extra_ro,
-        .python = w->config.sandbox == PL_SANDBOX_POD ? NULL : w->stage.python,
+        .python = w->config.sandbox == PL_SANDBOX_POD || w->config.image ? NULL : w->stage.python,
+        .image = w->config.image,
         .has_code = w->stage.code_root != NULL,
         .has_script = w->stage.script != NULL,
         .has_stdin = w->stage.stdin_text != NULL,

@@ -3,13 +3,14 @@
  * In:      Configuration, tasks.
  * Out:     Results.
  * Uses:    agent/{command, connection, inputs, outputs, runner, sandbox}, net/{agent_protocol, http_client}, policy,
- *          text, storage/{base, pack, store, system}
+ *          sandbox_view, text, storage/{base, pack, store, system}
  * Threads: Three threads: fetch, compute, upload.
  *
  * Inside:
  *   datum_attempt  one attempt at one datum, step by step
  *   datum_flow     datums on their way through the three threads
  *   mesh_proxy     ends a service-mesh proxy of the pod
+ *   stage_image    gets a stage's image ready before a worker starts
  *   try_datum      one datum without a daemon
  *   try_shell      an interactive shell in place of the command
  *   try_terminal   a pseudo-terminal for the shell of try
@@ -51,8 +52,9 @@ struct pl_worker_config {
     const char *runner;      /* absolute path of pl-runner */
     const char *next;        /* absolute path of pl-next */
     const char *extra_ro;
-    const char *secrets; /* folder of the project's secrets; NULL = none on this machine */
-    const char *cgroup;  /* cgroup folder of the sandbox, with the stage's limits; NULL = none */
+    const char *secrets;          /* folder of the project's secrets; NULL = none on this machine */
+    const struct pl_image *image; /* the image in which the command runs; NULL = none, as in a pod */
+    const char *cgroup;           /* cgroup folder of the sandbox, with the stage's limits; NULL = none */
     enum pl_sandbox_mode sandbox;
     bool one_by_one; /* for measurements: fetch and upload nothing while a command runs */
     /* time in ms after which an output file that has not changed is uploaded while the command still runs

@@ -6,12 +6,14 @@
 #include "pipelined/agent/command/runner_client.h"
 #include "pipelined/agent/outputs/early_upload.h"
 #include "pipelined/agent/worker/mesh_proxy.h"
+#include "pipelined/agent/worker/stage_image.h"
 #include "pipelined/agent/worker/try_datum.h"
 #include "pipelined/net/http_client/http_client.h"
 #include "storage/base/hash.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 #include "storage/system/process_hardening.h"
+#include "storage/system/program_run.h"
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
@@ -34,6 +36,7 @@ static const char usage[] =
     "       pipelined-worker --probe-sandbox      test whether bubblewrap works: exit code 0, or 1 and the reason\n"
     "       pipelined-worker --probe-daemon --url URL   test whether the daemon answers: exit code 0, or 1 and the reason\n"
     "       pipelined-worker --try FILE           run one datum for pipelinectl try, as FILE describes\n"
+    "       pipelined-worker --get-image REQUEST  get a stage's image, and print it for --image, or why there is none\n"
     "       pipelined-worker --install DIR [--writable INPUT]...   prepare a pod's volume before its\n"
     "                                             other containers start\n"
     "  --url URL            URL of the daemon      --url-file FILE   file with its URL, read again when it is away\n"
@@ -47,6 +50,7 @@ static const char usage[] =
     "  --store-dir DIR      folder of the daemon's store, to read packs without HTTP; commands cannot see it\n"
     "  --sandbox MODE       bwrap (default), none, or pod: the runner is the first process of another\n"
     "                       container and connects to WORK/sock/runner\n"
+    "  --image IMAGE        image in which the command runs, as --get-image prints it\n"
     "  --mesh               at the end, stop the service-mesh proxies of the pod\n"
     "  --held-fd N          open descriptor to keep until no process of this worker is left\n"
     "  --cgroup DIR         cgroup of the sandbox, with the stage's limits\n"
@@ -60,8 +64,10 @@ static const char usage[] =
 struct options {
     struct pl_worker_config worker;
     const char *token_file;
-    const char *request; /* argument of --try */
-    const char *install; /* argument of --install */
+    const char *request;      /* argument of --try */
+    const char *install;      /* argument of --install */
+    const char *wanted_image; /* argument of --get-image */
+    struct pl_image image;    /* of --image */
     json_t *writable;
     bool probe, probe_daemon, mesh;
 };
@@ -78,6 +84,8 @@ enum {
     OPT_STORE_DIR,
     OPT_SECRETS,
     OPT_SANDBOX,
+    OPT_IMAGE,
+    OPT_GET_IMAGE,
     OPT_MESH,
     OPT_HELD_FD,
     OPT_CGROUP,
@@ -102,6 +110,8 @@ static const struct option long_options[] = {
     {"store-dir", required_argument, NULL, OPT_STORE_DIR},
     {"secrets", required_argument, NULL, OPT_SECRETS},
     {"sandbox", required_argument, NULL, OPT_SANDBOX},
+    {"image", required_argument, NULL, OPT_IMAGE},
+    {"get-image", required_argument, NULL, OPT_GET_IMAGE},
     {"mesh", no_argument, NULL, OPT_MESH},
     {"held-fd", required_argument, NULL, OPT_HELD_FD},
     {"cgroup", required_argument, NULL, OPT_CGROUP},
@@ -190,6 +200,12 @@ static int take_option(struct options *o, int option, const char *value, struct 
         return 0;
     case OPT_SANDBOX:
         return parse_sandbox(value, &o->worker, err);
+    case OPT_IMAGE:
+        o->worker.image = &o->image;
+        return pl_image_read(json_loads(value, 0, NULL), &o->image, err);
+    case OPT_GET_IMAGE:
+        o->wanted_image = value;
+        return 0;
     case OPT_MESH:
         o->mesh = true;
         return 0;
@@ -236,7 +252,7 @@ static int parse_options(int argc, char **argv, struct options *o, struct pl_err
         r = pl_err_errno(err, errno, "--ca %s", o->worker.ca);
     if (r == 0 && o->probe_daemon && !o->worker.url)
         return pl_err_set(err, PL_EUSAGE, "--probe-daemon needs --url");
-    if (r == 0 && !o->probe && !o->probe_daemon && !o->request && !o->install &&
+    if (r == 0 && !o->probe && !o->probe_daemon && !o->request && !o->install && !o->wanted_image &&
         (!o->worker.url || !o->worker.name || !o->worker.work))
         r = pl_err_set(err, PL_EUSAGE, "--url, --worker and --work are required; see pipelined-worker --help");
     return r;
@@ -285,20 +301,6 @@ static bool lies_in(const char *path, const char *folder)
     if (realpath(path, real))
         path = real;
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
-}
-
-/* Makes the path of a program in the same folder as this one. */
-static int find_beside(const char *name, char out[PATH_MAX], struct pl_err *err)
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 16);
-
-    if (n < 0)
-        return pl_err_errno(err, errno, "/proc/self/exe");
-    out[n] = 0;
-    snprintf(strrchr(out, '/') + 1, 16, "%s", name);
-    if (access(out, X_OK) < 0)
-        return pl_err_set(err, PL_EUNAVAILABLE, "%s does not exist: install it in the same folder as pipelined-worker", out);
-    return 0;
 }
 
 static void on_signal(int number)
@@ -390,6 +392,8 @@ static int work(struct options *o, struct pl_err *err)
     char path[PATH_MAX], incarnation[64];
     int r = take_token(o, &token, err);
 
+    if (r == 0 && o->worker.image)
+        r = pl_image_enter(o->worker.image, err);
     if (r == 0)
         r = resolve_work(o->worker.work, path, err);
     if (r < 0)
@@ -457,13 +461,15 @@ int main(int argc, char **argv)
     pl_log_init("pipelined-worker", PL_LOG_INFO, true);
     r = parse_options(argc, argv, &options, &err);
     if (r == 0)
-        r = find_beside("pl-runner", runner, &err);
+        r = pl_program_beside("pl-runner", runner, &err);
     if (r == 0 && !options.probe)
-        r = find_beside("pl-next", next, &err);
+        r = pl_program_beside("pl-next", next, &err);
     if (r < 0) {
         fprintf(stderr, "pipelined-worker: %s\n", err.msg);
         return 1;
     }
+    if (options.wanted_image)
+        return pl_stage_image_print(options.wanted_image);
     if (options.probe || options.probe_daemon)
         return options.probe ? probe(runner) : probe_daemon(&options);
     options.worker.runner = runner;
@@ -477,6 +483,7 @@ int main(int argc, char **argv)
     if (options.worker.sandbox == PL_SANDBOX_POD)
         umask(002); /* writable by the group: the command runs as another user of the same group */
     r = work(&options, &err);
+    pl_image_finish(&options.image);
     if (options.mesh)
         pl_mesh_proxy_quit();
     if (r == 0)

@@ -2,7 +2,7 @@
  *
  * In:      This machine, a kubeconfig.
  * Out:     ok, warn or FAIL with the remedy.
- * Uses:    cli/support, db/writer, kube/{client, nodes, pod, pod_state}, text, storage/{base, system}
+ * Uses:    cli/support, db/writer, kube/{client, nodes, pod, pod_state}, sandbox_view, text, storage/{base, system}
  * Threads: Main thread.
  *
  * Inside:

@@ -4,9 +4,9 @@
 
 #include "pipelined/db/writer/db_open.h"
 
-#include "pipelined/cli/support/program_path.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
+#include "pipelined/sandbox_view/image.h"
 #include "storage/base/buf.h"
 #include "storage/system/program_run.h"
 
@@ -31,7 +31,7 @@ static int check_programs(struct pl_doctor *d, struct pl_err *err)
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(names); i++) {
         struct pl_err why = {0};
 
-        if (pl_cli_program_path(names[i], path, &why) < 0 || access(path, X_OK) < 0) {
+        if (pl_program_beside(names[i], path, &why) < 0) {
             r = SAY(d, err, FAIL, "programs", "install all programs of pipelined into one folder", "a program is missing: %s",
                     *why.msg ? why.msg : path);
             return r;
@@ -46,7 +46,7 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
     char path[PATH_MAX], line[512];
     const char *const argv[] = {path, "--probe-sandbox", NULL};
     struct pl_err why = {0};
-    int r = pl_cli_program_path("pipelined-worker", path, &why);
+    int r = pl_program_beside("pipelined-worker", path, &why);
 
     if (r < 0)
         return 0; /* check_programs has already reported the missing program */
@@ -61,6 +61,21 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
         r < 0   ? why.msg
         : *line ? line
                 : "the probe failed without a message");
+}
+
+/* Says whether stages of this machine can run in their images. */
+static int check_images(struct pl_doctor *d, struct pl_err *err)
+{
+    const char *const argv[] = {PL_IMAGE_PODMAN, "--version", NULL};
+    char line[512];
+    struct pl_err why = {0};
+
+    if (!pl_image_has_podman(PL_IMAGE_PODMAN))
+        return SAY(d, err, OK, "images", NULL,
+                   "podman is not installed: stages that name an image cannot run in it on this machine");
+    if (pl_program_run(argv, PROBE_MS, line, sizeof line, &why) != 0)
+        return SAY(d, err, WARN, "images", "repair the installation of podman", "%s", *why.msg ? why.msg : line);
+    return SAY(d, err, OK, "images", NULL, "%s gets the images of stages", line);
 }
 
 /* Checks that only the owner of the daemon's folder can read the token, keys and secrets in it. */
@@ -241,6 +256,7 @@ int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err)
     int r = check_programs(d, err);
 
     r = r < 0 ? r : check_sandbox(d, err);
+    r = r < 0 ? r : check_images(d, err);
     r = r < 0 ? r : check_folder(d, err);
     if (r < 0)
         return r;

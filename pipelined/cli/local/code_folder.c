@@ -3,11 +3,11 @@
 #include "pipelined/cli/local/code_folder.h"
 
 #include "pipelined/cli/local/local_tree.h"
-#include "pipelined/cli/support/program_path.h"
 #include "pipelined/text/glob.h"
 #include "pipelined/text/ignore_rules.h"
 #include "storage/base/map.h"
 #include "storage/system/io.h"
+#include "storage/system/program_run.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -48,7 +48,7 @@ static int start_git(const char *folder, pid_t *ret_pid, int *ret_fd, struct pl_
     char program[PATH_MAX];
     char *argv[] = {program, (char *)"code", (char *)folder, NULL};
     posix_spawn_file_actions_t actions;
-    int fds[2], e, r = pl_cli_program_path("pl-git", program, err);
+    int fds[2], e, r = pl_program_beside("pl-git", program, err);
 
     if (r < 0)
         return r;

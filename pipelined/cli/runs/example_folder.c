@@ -2,6 +2,7 @@
  * of the example's README, so that page and program say the same. */
 #include "pipelined/cli/runs/example_folder.h"
 
+#include "pl_example_image.h"
 #include "pl_example_params.h"
 #include "pl_example_plain.h"
 #include "pl_example_setup.h"
@@ -24,6 +25,7 @@ struct example {
 static const struct example examples[] = {
     {"plain", pl_example_plain_files, &pl_example_plain_files_count},
     {"setup", pl_example_setup_files, &pl_example_setup_files_count},
+    {"image", pl_example_image_files, &pl_example_image_files_count},
     {"params", pl_example_params_files, &pl_example_params_files_count},
 };
 
@@ -37,11 +39,10 @@ static const struct example *find(const char *name, struct pl_err *err)
             return &examples[i];
     }
     near = pl_word_nearest(name, names, PL_ARRAY_SIZE(names));
-    pl_err_set(
-        err, PL_EUSAGE,
-        "--example: there is no example \"%.100s\"%s%s: use plain (two stages), setup (packages for a stage) or params (one "
-        "datum for each combination of parameters)",
-        name, near ? ", did you mean " : "", near ? near : "");
+    pl_err_set(err, PL_EUSAGE,
+               "--example: there is no example \"%.100s\"%s%s: use plain (two stages), setup (packages for a stage), image "
+               "(commands in a container image) or params (one datum for each combination of parameters)",
+               name, near ? ", did you mean " : "", near ? near : "");
     return NULL;
 }
 

@@ -11,7 +11,6 @@
  *   confirm        asks on a terminal before data goes; deletes
  *   contexts       saved server addresses and tokens
  *   job_table      prints a run's jobs as a table
- *   program_path   finds the programs that are installed beside this one
  *   progress       progress line on a terminal
  *   push_ops       sends operations to a branch and prints the result
  *   server_client  finds the server's address and token; makes requests

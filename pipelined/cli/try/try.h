@@ -2,7 +2,7 @@
  *
  * In:      Specs and local folders.
  * Out:     Datums, the output of one datum.
- * Uses:    cli/{local, support}, net/remote, plan, text, storage/{base, http, pack, store, system}
+ * Uses:    cli/{local, support}, net/remote, plan, sandbox_view, text, storage/{base, http, pack, store, system}
  * Threads: Main thread; starts pipelined-worker.
  *
  * Inside:

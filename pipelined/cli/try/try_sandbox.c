@@ -3,6 +3,7 @@
 
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
+#include "pipelined/sandbox_view/image.h"
 #include "storage/http/loopback_host.h"
 #include "storage/system/io.h"
 #include <stdio.h>
@@ -59,7 +60,7 @@ static json_t *list_of(const json_t *value)
     return TAKE_PTR(list);
 }
 
-static int read_config(const char *path, struct pl_err *err)
+static int read_config(const char *path, char podman[PATH_MAX], struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = CONFIG_MAX};
     _cleanup_(json_decrefp) json_t *tree = NULL;
@@ -74,6 +75,8 @@ static int read_config(const char *path, struct pl_err *err)
     if (!json_is_object(tree))
         return pl_err_set(err, PL_EFORMAT, "--config %s:%d:%d: %s", path, where.line, where.column,
                           tree ? "not an object" : where.text);
+    if (json_is_string(json_object_get(tree, "podman")))
+        snprintf(podman, PATH_MAX, "%s", json_string_value(json_object_get(tree, "podman")));
     folders = json_object_get(tree, "sandbox_read_only");
     list = folders ? list_of(folders) : NULL;
     if (folders && !list)
@@ -97,7 +100,7 @@ static bool is_here(const struct pl_cli *c)
 }
 
 /* Sets the environment as the daemon's answer `told` says. */
-static int set_as_told(const json_t *told, bool folders, struct pl_err *err)
+static int set_as_told(const json_t *told, bool folders, char podman[PATH_MAX], struct pl_err *err)
 {
     const json_t *env = json_object_get(told, "env");
     int r = 0;
@@ -107,10 +110,12 @@ static int set_as_told(const json_t *told, bool folders, struct pl_err *err)
 
         r = (value ? setenv(daemons[i], value, 1) : unsetenv(daemons[i])) < 0 ? pl_err_nomem(err) : 0;
     }
+    if (folders)
+        snprintf(podman, PATH_MAX, "%s", pl_show_text_at(told, "podman"));
     return r < 0 || !folders ? r : set_folders(json_object_get(told, "read_only"), err);
 }
 
-static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, struct pl_err *err)
+static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, char podman[PATH_MAX], struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *status = NULL;
     char host[HOST_NAME_SIZE] = "";
@@ -127,18 +132,18 @@ static int ask_daemon(struct pl_cli *c, const char *mode, bool folders, struct p
         fprintf(stderr, "the daemon runs stages %s, this try runs %s: --sandbox %s makes it alike (warning)\n",
                 pl_streq(daemons_mode, "none") ? "without a sandbox" : "in a sandbox",
                 pl_streq(mode, "none") ? "without one" : "in one", pl_streq(daemons_mode, "none") ? "none" : "bwrap");
-    return set_as_told(told, folders, err);
+    return set_as_told(told, folders, podman, err);
 }
 
-int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, struct pl_err *err)
+int pl_cli_try_sandbox(struct pl_cli *c, const char *config, const char *mode, char podman[PATH_MAX], struct pl_err *err)
 {
     /* a variable of this name in a person's shell would make a try unlike the job */
     int r = unsetenv(FOLDERS_ENV) < 0 ? pl_err_errno(err, errno, "%s", FOLDERS_ENV) : 0;
 
-    r = r == 0 && config ? read_config(config, err) : r;
-
+    strcpy(podman, PL_IMAGE_PODMAN);
+    r = r == 0 && config ? read_config(config, podman, err) : r;
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(personal); i++)
         r = unsetenv(personal[i]) < 0 ? pl_err_errno(err, errno, "%s", personal[i]) : 0;
     /* another machine does not say where programs are on this one */
-    return r < 0 || !is_here(c) ? r : ask_daemon(c, mode, !config, err);
+    return r < 0 || !is_here(c) ? r : ask_daemon(c, mode, !config, podman, err);
 }

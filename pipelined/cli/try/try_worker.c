@@ -2,13 +2,15 @@
  * process, and reads its answer file. */
 #include "pipelined/cli/try/try_worker.h"
 
+#include "pipelined/sandbox_view/image.h"
+
 #include "pipelined/plan/plan_json.h"
 
-#include "pipelined/cli/support/program_path.h"
 #include "pipelined/cli/support/show.h"
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "storage/system/cgroup.h"
 #include "storage/system/io.h"
+#include "storage/system/program_run.h"
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -65,6 +67,21 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
                      "renew_ms", RENEWALS_MS, "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
 }
 
+/* Returns the request for the stage's image (agent/worker/stage_image.h), a new reference; NULL: the command runs with
+ * this machine's files, which is told if the stage has an image. */
+static json_t *image_json(const struct pl_cli_try *t)
+{
+    const bool can = pl_streq(t->sandbox, "bwrap") && pl_image_has_podman(t->podman);
+
+    if (t->stage->image && can)
+        return pl_image_request(t->podman, t->stage);
+    if (t->stage->image && !t->c->quiet)
+        fprintf(stderr, "stage %s: image %s is not used, the command runs with this machine's files: %s (warning)\n",
+                t->stage->name, t->stage->image,
+                pl_streq(t->sandbox, "bwrap") ? "podman is not on this machine" : "there is no sandbox");
+    return NULL;
+}
+
 /* Returns the globs of output.expect, a new reference. With a shell the list is empty: it is not the stage's
  * command that writes the output. */
 static json_t *expect_json(const struct pl_cli_try *t)
@@ -87,10 +104,11 @@ static int write_request(const struct pl_cli_try *t, const char *path, const cha
 
     if (r < 0)
         return r;
-    request = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b, s:s*, s:o}", "attach", attach_json(t, err),
-                        "task", task_json(t), "store", store, "work", work, "result", result, "url", t->url, "secrets",
-                        t->secrets, "out", t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox,
-                        "shell", (int)t->shell, "cgroup", *cgroup ? cgroup : NULL, "expect", expect_json(t));
+    request =
+        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s, s:s, s:b, s:s*, s:o, s:o*}", "attach", attach_json(t, err),
+                  "task", task_json(t), "store", store, "work", work, "result", result, "url", t->url, "secrets", t->secrets,
+                  "out", t->out, "prefix", prefix.len ? pl_buf_str(&prefix) : "", "sandbox", t->sandbox, "shell", (int)t->shell,
+                  "cgroup", *cgroup ? cgroup : NULL, "expect", expect_json(t), "image", image_json(t));
     text = request ? json_dumps(request, JSON_COMPACT) : NULL;
     return text ? pl_io_write_file(path, text, strlen(text), 0600, err) : pl_err_nomem(err);
 }
@@ -140,7 +158,7 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
     char program[PATH_MAX];
     char *argv[] = {program, (char *)"--try", (char *)request, NULL};
     posix_spawn_file_actions_t actions;
-    int e, r = pl_cli_program_path("pipelined-worker", program, err);
+    int e, r = pl_program_beside("pipelined-worker", program, err);
 
     if (r < 0)
         return r;

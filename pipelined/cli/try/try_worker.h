@@ -18,6 +18,7 @@ struct pl_cli_try {
     struct pl_hash code_root; /* root of the tree with the stage's code; zero = the stage has no code */
     const char *out;          /* folder to which the output is written; NULL = the output is discarded */
     const char *sandbox;      /* kind of sandbox: "bwrap" or "none" */
+    const char *podman;       /* podman's name or path, for the stage's image; "" = images are not used */
     json_t *gpus;             /* numbers of the GPU devices to use */
     bool shell;
     const char *secrets; /* folder with the project's secrets; NULL = none */

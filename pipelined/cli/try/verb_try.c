@@ -30,6 +30,7 @@ struct trial {
     struct pl_plan *names, *plan;
     size_t n_datums, number; /* number of datums in the plan `names`, and index of the chosen datum */
     char *url, *token, *secrets;
+    char podman[PATH_MAX];
     struct pl_cli_try request;
 };
 
@@ -246,10 +247,11 @@ static int fill_request(struct trial *t, struct pl_err *err)
 
     r = r < 0 ? r : find_sandbox(t, err);
     r = r < 0 ? r : find_secrets(t, err);
-    r = r < 0 ? r : pl_cli_try_sandbox(t->c, pl_cli_value(t->c, "config"), t->request.sandbox, err);
+    r = r < 0 ? r : pl_cli_try_sandbox(t->c, pl_cli_value(t->c, "config"), t->request.sandbox, t->podman, err);
     if (r == 0 && (t->inputs.asks_daemon || t->told))
         r = pl_cli_server_address(t->c, &t->url, &t->token, err);
     q->c = t->c;
+    q->podman = t->podman;
     q->stage = t->stage;
     q->pipeline = t->spec->pipeline;
     q->project = t->spec->project;
@@ -466,7 +468,8 @@ static const struct pl_option options[] = {
     {"output", 'o', "DIR", "folder for the output, laid out as in the stage's repo (else it is discarded)"},
     {"shell", 0, NULL, "start a shell instead of the command"},
     {"sandbox", 0, "MODE", "bwrap (default) or none"},
-    {"config", 0, "FILE", "the daemon's configuration, for its sandbox_read_only (else a daemon on this machine is asked)"},
+    {"config", 0, "FILE",
+     "the daemon's configuration, for its sandbox_read_only and podman (else a daemon on this machine is asked)"},
     {"gpus", 0, "N,…", "GPUs to use: the N of /dev/nvidiaN, or none (else the first ones, as many as the stage needs)"},
     {0},
 };

@@ -10,8 +10,11 @@
 #include "pipelined/exec/local/orphan_sandbox.h"
 #include "pipelined/exec/local/sandbox_probe.h"
 #include "pipelined/exec/local/secret_files.h"
+#include "pipelined/exec/local/work_sweep.h"
+#include "pipelined/exec/local/worker_check.h"
 #include "pipelined/exec/local/worker_command.h"
 #include "pipelined/exec/local/worker_env.h"
+#include "pipelined/exec/local/worker_image.h"
 #include "pipelined/exec/local/worker_limits.h"
 #include "pipelined/exec/local/workers_log.h"
 
@@ -20,12 +23,14 @@
 #include "storage/system/file_users.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
+#include "storage/system/program_run.h"
 #include "storage/system/thread_pool.h"
 #include "storage/system/trace.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -35,9 +40,10 @@ struct local {
     struct pl_executor base;
     struct pl_loop *loop;
     struct pl_executor_events events;
-    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* `secrets` is the path of DIR/secrets */
+    char *data_dir, *store_dir, *ca, *program, *sandbox, *podman, *secrets; /* `secrets` is the path of DIR/secrets */
     struct pl_gpu_slots *gpus;
     struct pl_worker_limits *limits;
+    struct pl_worker_images *images;
     struct pl_map workers; /* map: worker id → struct worker */
     char host[128];
     struct pl_timer *grace, *log_timer;
@@ -56,53 +62,24 @@ struct worker {
     struct pl_child *child; /* the agent's process if this daemon started the agent; else NULL */
     uv_poll_t *watch;       /* watch on `pidfd`, if the agent was adopted; else NULL */
     int pidfd;
-    int held;                 /* reading end of the pipe <id>.held; −1 = none */
-    uv_poll_t *held_watch;    /* set after the agent has ended while processes of its command still hold the pipe */
-    char end[64];             /* how the agent ended */
-    bool stray;               /* the worker is not on record: wait for its end, but do not report it */
+    int held;                          /* reading end of the pipe <id>.held; −1 = none */
+    uv_poll_t *held_watch;             /* set after the agent has ended while processes of its command still hold the pipe */
+    char end[64];                      /* how the agent ended */
+    bool stray;                        /* the worker is not on record: wait for its end, but do not report it */
+    struct pl_worker_command *command; /* while the worker waits for its image; else NULL */
+    const struct pl_stage *def;        /* of a worker that has, or waits for, an image */
+    struct pl_worker_image_wait image;
     struct pl_loop_work gone; /* work item that reports the worker's end in a later loop turn */
 };
 
-/* Returns the start time of a process in clock ticks since boot (proc(5), stat, field 22); 0 if it does not
- * exist. */
-static int64_t process_start(pid_t pid)
+static struct pl_worker_check_config check_config(const struct local *l)
 {
-    char path[64], text[1024], *p;
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    p = fgets(text, sizeof text, f);
-    fclose(f);
-    p = p ? strrchr(text, ')') : NULL; /* field 2, the name, may contain blanks and parentheses */
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    return p ? strtoll(p, NULL, 10) : 0;
+    return (struct pl_worker_check_config){.sandbox = l->sandbox, .gpus = l->gpus, .limits = l->limits, .images = l->images};
 }
 
 static void closed(uv_handle_t *h)
 {
     free(h);
-}
-
-/* Removes a worker's cgroup and the rest of its work folder, on the thread pool. */
-struct sweep {
-    uv_work_t work;
-    struct local *local;
-    char path[4200], cgroup[PL_CGROUP_PATH];
-};
-
-static void sweep(uv_work_t *work)
-{
-    struct sweep *s = work->data;
-    struct pl_err err = {0};
-
-    if (*s->cgroup && pl_cgroup_remove(s->cgroup, &err) < 0)
-        pl_log_warn("exec", "%s", err.msg);
-    if (pl_io_remove_tree(s->path, &err) < 0)
-        pl_log_warn("exec", "%s", err.msg);
 }
 
 /* Calls shutdown's `done` when all workers are gone and their folders removed. */
@@ -117,13 +94,10 @@ static void all_gone(struct local *l)
     done(l->done_arg);
 }
 
-static void swept(uv_work_t *work, int status)
+static void swept(void *arg)
 {
-    struct sweep *s = work->data;
-    struct local *l = s->local;
+    struct local *l = arg;
 
-    (void)status;
-    free(s);
     l->sweeping--;
     all_gone(l);
 }
@@ -135,21 +109,12 @@ static void held_path(const struct local *l, uint64_t id, char out[4200])
 
 static void sweep_work(struct local *l, uint64_t id)
 {
-    struct sweep *s = calloc(1, sizeof *s);
+    char path[4200], cgroup[PL_CGROUP_PATH];
 
-    if (!s)
-        return;
-    s->work.data = s;
-    s->local = l;
-    held_path(l, id, s->path);
-    (void)unlink(s->path);
-    s->path[strlen(s->path) - strlen(".held")] = '\0';
-    if (access(pl_worker_limits_cgroup(l->limits, id, s->cgroup), F_OK) != 0)
-        *s->cgroup = '\0';
-    if ((access(s->path, F_OK) != 0 && !*s->cgroup) || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
-        free(s);
-    else
-        l->sweeping++;
+    held_path(l, id, path);
+    (void)unlink(path);
+    path[strlen(path) - strlen(".held")] = '\0';
+    l->sweeping += pl_work_sweep(l->loop, path, pl_worker_limits_cgroup(l->limits, id, cgroup), swept, l);
 }
 
 static void unwatch(uv_poll_t *watch)
@@ -170,6 +135,7 @@ static void drop(struct worker *w)
     pl_map_remove(&l->workers, &id, sizeof id);
     unwatch(w->watch);
     unwatch(w->held_watch);
+    free(w->command);
     pl_closep(&w->pidfd);
     pl_closep(&w->held);
     free(w);
@@ -304,13 +270,20 @@ static int spawn(struct local *l, struct worker *w, const struct pl_worker_comma
     _cleanup_close_ int log = pl_workers_log_open(l->data_dir), held = make_held(l, w, err);
     struct pl_child_options o = {
         .label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 4, .own_session = true};
+    int r;
 
     if (held < 0)
         return held;
     o.fds[0] = -1;
     o.fds[1] = o.fds[2] = log;
     o.fds[3] = held;
-    return pl_child_spawn(l->loop, &o, on_child_exit, w, &w->child, err);
+    r = pl_child_spawn(l->loop, &o, on_child_exit, w, &w->child, err);
+    if (r < 0)
+        return r;
+    w->pid = pl_child_pid(w->child);
+    pl_trace("exec/local", "worker %llu: process %lld", (unsigned long long)w->id, (long long)w->pid);
+    l->events.started(l->events.self, w->id, l->host, w->pid, pl_program_start(w->pid));
+    return 0;
 }
 
 static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *err)
@@ -342,6 +315,46 @@ static int check_network(const struct local *l, const struct pl_worker_spec *spe
                       spec->network_off ? "" : " (\"network\": false)");
 }
 
+/* ---- image of a worker ---- */
+
+/* Says what the worker waits for, in a turn after its start. */
+static void say_image(void *arg)
+{
+    struct worker *w = arg;
+    char text[512];
+
+    if (!w->command)
+        return;
+    snprintf(text, sizeof text, "getting image %.400s", w->def->image);
+    w->local->events.waits(w->local->events.self, w->id, text);
+}
+
+static void no_image(struct worker *w, const char *why, bool hopeless)
+{
+    struct local *l = w->local;
+    const uint64_t id = w->id;
+
+    drop(w);
+    sweep_work(l, id);
+    l->events.exited(l->events.self, id, &(struct pl_executor_end){.text = why, .hopeless = hopeless});
+    all_gone(l);
+}
+
+static void on_image(void *self, const char *image, const char *why, bool hopeless)
+{
+    struct worker *w = self;
+    _cleanup_free_ struct pl_worker_command *c = TAKE_PTR(w->command);
+    struct pl_err err = {0};
+
+    if (!image) {
+        no_image(w, why, hopeless);
+        return;
+    }
+    pl_worker_command_image(c, image);
+    if (spawn(w->local, w, c, &err) < 0)
+        no_image(w, err.msg, false);
+}
+
 /* Starts an agent, after checking that its programs and secrets exist and that its network can be restricted. */
 static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
@@ -360,7 +373,10 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
             : c        ? pl_worker_command_make(&config, spec, c, err)
                        : pl_err_nomem(err);
 
-    if (r == 0) {
+    const struct pl_worker_check_config check = check_config(l);
+    const bool in_image = pl_worker_uses_image(&check, spec->def);
+
+    if (r == 0 && !in_image) {
         r = pl_worker_env_check(l->sandbox, spec->def, err);
         if (r == PL_ENOTFOUND || r == PL_EINVAL) /* other failures are tried again */
             return pl_err_wrap(err, PL_ESTAGE, "stage %s cannot run", spec->stage);
@@ -373,17 +389,21 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     if (!w)
         return PL_ENOMEM;
     r = pl_worker_limits_make(l->limits, spec, err);
-    r = r < 0 ? r : spawn(l, w, c, err);
+    if (r == 0 && in_image) {
+        w->def = spec->def;
+        w->image = (struct pl_worker_image_wait){.done = on_image, .self = w};
+        r = pl_worker_images_get(l->images, spec->def, &w->image, err);
+        w->command = r < 0 ? NULL : TAKE_PTR(c);
+        if (r == 0)
+            pl_loop_post_work(l->loop, &w->gone, "worker.image", say_image, w);
+    } else if (r == 0) {
+        r = spawn(l, w, c, err);
+    }
     if (r < 0) {
         sweep_work(l, spec->id);
-        pl_map_remove(&l->workers, &spec->id, sizeof spec->id);
-        pl_closep(&w->held);
-        free(w);
+        drop(w);
         return pl_err_wrap(err, r, "worker of stage %s", spec->stage);
     }
-    w->pid = pl_child_pid(w->child);
-    pl_trace("exec/local", "worker %llu, stage %s: process %lld", (unsigned long long)w->id, spec->stage, (long long)w->pid);
-    l->events.started(l->events.self, w->id, l->host, w->pid, process_start(w->pid));
     return 0;
 }
 
@@ -408,6 +428,14 @@ static void report_later(struct local *l, struct worker *w)
     pl_loop_post_work(l->loop, &w->gone, "worker.gone", report_gone, w);
 }
 
+/* Ends a worker that waits for its image. */
+static void leave_image(struct worker *w)
+{
+    pl_worker_images_leave(w->local->images, &w->image);
+    free(TAKE_PTR(w->command));
+    report_later(w->local, w);
+}
+
 static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
 {
     struct local *l = (struct local *)x;
@@ -419,7 +447,10 @@ static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
             report_later(l, w);
         return;
     }
-    send_signal(w, kill_it ? SIGKILL : SIGTERM);
+    if (w->command)
+        leave_image(w);
+    else
+        send_signal(w, kill_it ? SIGKILL : SIGTERM);
 }
 
 /* ---- adopting a worker ---- */
@@ -450,7 +481,7 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
     w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     w->pidfd = pid > 0 && pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
     /* compare the start time after opening the pidfd: from then on the pid cannot be reused unnoticed */
-    if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start)
+    if (w->pidfd >= 0 && pl_program_start((pid_t)pid) != pid_start)
         w->pidfd = (close(w->pidfd), -1);
     w->watch = w->pidfd >= 0 ? calloc(1, sizeof *w->watch) : NULL;
     if (!w->watch || uv_poll_init(pl_loop_uv(l->loop), w->watch, w->pidfd) != 0) {
@@ -541,17 +572,12 @@ static int local_secrets(struct pl_executor *x, const struct pl_secret_op *op, j
     return pl_secret_files(((struct local *)x)->secrets, op, ret, err);
 }
 
-static uint64_t machine_memory(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
     struct local *l = (struct local *)x;
 
     *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000,
-                                         .memory_bytes = machine_memory(),
+                                         .memory_bytes = pl_worker_machine_memory(),
                                          .gpu_slots = pl_gpu_slots_count(l->gpus),
                                          .gpu_offered = pl_gpu_slots_count(l->gpus)};
 }
@@ -581,35 +607,23 @@ static json_t *local_sandbox(struct pl_executor *x)
 {
     const struct local *l = (struct local *)x;
 
-    return pl_worker_env_json(l->host, l->sandbox);
+    return pl_worker_env_json(l->host, l->sandbox, l->podman);
 }
 
-/* Compares the stage's GPUs and memory with those of this machine. The check is complete at once. */
+static bool local_runs_image(struct pl_executor *x, const struct pl_stage *def)
+{
+    const struct pl_worker_check_config c = check_config((struct local *)x);
+
+    return pl_worker_uses_image(&c, def);
+}
+
 static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
                        struct pl_executor_check *ret, struct pl_err *err)
 {
-    const struct local *l = (struct local *)x;
-    struct pl_err why = {0};
-    const int r = pl_worker_env_check(l->sandbox, def, &why);
-    const unsigned all = pl_gpu_slots_count(l->gpus), want = gpu && def->gpu.required ? def->gpu.count : 0;
-    uint16_t slots[PL_EXEC_GPUS_MAX];
-    char what[512] = "";
-    int n = pl_gpu_slots_choose(l->gpus, &def->gpu, slots, what, sizeof what);
+    const struct pl_worker_check_config c = check_config((struct local *)x);
 
     (void)project;
-    if (r == PL_ENOTFOUND)
-        snprintf(ret->cannot_start, sizeof ret->cannot_start, "%.1000s", why.msg);
-    else if (r < 0)
-        return pl_err_field(err, pl_err_set(err, r, "%s", why.msg), why.field);
-    (void)pl_worker_limits_not_held(l->limits, def, ret->not_held);
-    if (n < 0)
-        snprintf(what, sizeof what, "and this machine has %u", all);
-    if (want > (n < 0 ? all : (unsigned)n))
-        snprintf(ret->not_offered, sizeof ret->not_offered, "a worker wants %u GPU%s %s", want, want == 1 ? "" : "s", what);
-    else if ((uint64_t)def->resources.memory_bytes > machine_memory())
-        snprintf(ret->not_offered, sizeof ret->not_offered, "a worker wants %llu MiB of memory and this machine has %llu",
-                 (unsigned long long)(def->resources.memory_bytes >> 20), (unsigned long long)(machine_memory() >> 20));
-    return 0;
+    return pl_worker_check(&c, def, gpu, ret, err);
 }
 
 static json_t *local_gpus(struct pl_executor *x)
@@ -652,6 +666,7 @@ static void grace_over(void *arg)
 static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(void *arg), void *arg)
 {
     struct local *l = (struct local *)x;
+    const struct pl_map_slot *slot;
 
     l->closing = true;
     pl_timer_stop(l->log_timer);
@@ -659,6 +674,12 @@ static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(v
     l->done_arg = arg;
     kill_strays(l); /* one that was only forked at the start was not found then */
     drop_strays(l);
+    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));) {
+        struct worker *w = slot->value;
+
+        if (w->command)
+            leave_image(w);
+    }
     signal_all(l, kill_them ? SIGKILL : SIGTERM);
     pl_timer_start(l->grace, PL_EXECUTOR_GRACE_MS);
     all_gone(l);
@@ -672,6 +693,7 @@ static void local_destroy(struct pl_executor *x)
     pl_timer_destroy(l->grace);
     pl_timer_destroy(l->log_timer);
     pl_orphan_sandbox_destroy(l->left);
+    pl_worker_images_destroy(l->images);
     pl_gpu_slots_destroy(l->gpus);
     pl_worker_limits_close(l->limits);
     free(l->data_dir);
@@ -679,6 +701,7 @@ static void local_destroy(struct pl_executor *x)
     free(l->ca);
     free(l->program);
     free(l->sandbox);
+    free(l->podman);
     free(l->secrets);
     free(l);
 }
@@ -695,28 +718,34 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .choose_gpus = local_choose_gpus,
                                                  .gpus = local_gpus,
                                                  .not_held = local_not_held,
+                                                 .runs_image = local_runs_image,
                                                  .limits = local_limits,
                                                  .sandbox = local_sandbox,
                                                  .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
 
-/* Returns the path of pipelined-worker in the folder of this program; NULL on failure. */
-static char *program_beside(void)
+/* Copies the configuration. */
+static int copy_config(struct local *l, const struct pl_exec_local_config *config, struct pl_err *err)
 {
-    char path[4096], *slash, *out = NULL;
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    char beside[PATH_MAX] = "";
+    int r = config->program ? 0 : pl_program_beside("pipelined-worker", beside, err);
 
-    if (n <= 0)
-        return NULL;
-    path[n] = '\0';
-    slash = strrchr(path, '/');
-    if (slash && asprintf(&out, "%.*s/pipelined-worker", (int)(slash - path), path) < 0)
-        return NULL;
-    return out;
+    if (r < 0)
+        return r;
+    l->loop = config->loop;
+    l->events = config->events;
+    l->data_dir = strdup(config->data_dir);
+    l->store_dir = strdup(config->store_dir);
+    l->ca = strdup(config->ca ? config->ca : "");
+    l->program = strdup(config->program ? config->program : beside);
+    l->sandbox = strdup(config->sandbox);
+    l->podman = strdup(config->podman ? config->podman : "");
+    if (asprintf(&l->secrets, "%s/secrets", config->data_dir) < 0)
+        l->secrets = NULL;
+    return l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->podman && l->secrets ? 0 : pl_err_nomem(err);
 }
 
-/* Copies the configuration, checks the agent's program and the sandbox, and opens GPUs, cgroups and
- * workers.log. */
+/* Checks the sandbox, and opens GPUs, cgroups and workers.log. */
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
 {
     struct local *l = calloc(1, sizeof *l);
@@ -726,28 +755,18 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     if (!l)
         return pl_err_nomem(err);
     l->base.ops = &local_ops;
-    l->loop = config->loop;
-    l->events = config->events;
-    l->data_dir = strdup(config->data_dir);
-    l->store_dir = strdup(config->store_dir);
-    l->ca = strdup(config->ca ? config->ca : "");
-    l->program = config->program ? strdup(config->program) : program_beside();
-    l->sandbox = strdup(config->sandbox);
-    if (asprintf(&l->secrets, "%s/secrets", config->data_dir) < 0)
-        l->secrets = NULL;
     if (gethostname(l->host, sizeof l->host - 1) < 0)
         strcpy(l->host, "localhost");
-    r = l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->secrets ? 0 : pl_err_nomem(err);
+    r = copy_config(l, config, err);
     if (r == 0 && !pl_streq(l->sandbox, "bwrap") && !pl_streq(l->sandbox, "none"))
         r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": use bwrap or none", l->sandbox);
-    if (r == 0 && access(l->program, X_OK) != 0)
-        r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is missing: install pipelined-worker next to pipelined", l->program);
     if (r == 0 && pl_streq(l->sandbox, "bwrap"))
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.log", bound_log, l, &l->log_timer, err);
     r = r < 0 ? r : pl_orphan_sandbox_create(&left, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
+    r = r < 0 ? r : pl_worker_images_create(l->loop, l->program, l->podman, &l->images, err);
     r = r < 0 ? r : pl_worker_limits_open(l->data_dir, &l->limits, err);
     if (r < 0) {
         local_destroy(&l->base);

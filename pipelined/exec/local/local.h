@@ -2,7 +2,7 @@
  *
  * In:      Orders of the engine.
  * Out:     Processes and their exits.
- * Uses:    exec, nvml, policy, sandbox_view, spec, net/loop, storage/{base, system}
+ * Uses:    exec, nvml, policy, sandbox_view, spec, text, net/loop, storage/{base, system}
  * Threads: The event loop.
  *
  * Inside:
@@ -10,6 +10,9 @@
  *   orphan_sandbox  kills sandboxes whose agent is gone
  *   sandbox_probe   tests whether bubblewrap works here
  *   secret_files    project secrets as files of this machine
+ *   worker_image    gets the images of workers by podman
+ *   work_sweep      removes work folders and cgroups of workers
+ *   worker_check    whether workers of a stage could run on this machine
  *   worker_command  command line and environment of a worker's agent
  *   worker_env      environment of workers
  *   worker_limits   limits of a worker's cgroup, and which are not enforced
@@ -26,6 +29,7 @@ struct pl_exec_local_config {
     const char *ca;
     const char *program; /* path of the program pipelined-worker; NULL = in the folder of this program */
     const char *sandbox; /* kind of sandbox: "bwrap" or "none" */
+    const char *podman;  /* podman's name or path; "" = images are not used */
     int gpus;            /* number of GPU slots; -1 = as many as NVML reports (0 without NVML) */
     struct pl_executor_events events;
 };

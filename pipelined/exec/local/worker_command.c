@@ -47,6 +47,7 @@ int pl_worker_command_make(const struct pl_worker_command_config *config, const 
     r = read_url(c, err);
     if (r < 0)
         return r;
+    snprintf(c->name, sizeof c->name, "%s", spec->name);
     snprintf(c->work, sizeof c->work, "%s/work/%s", config->data_dir, spec->name);
     snprintf(c->cache, sizeof c->cache, "%s/cache", config->data_dir);
     snprintf(c->secrets, sizeof c->secrets, "%s/%s", config->secrets, spec->project);
@@ -54,7 +55,7 @@ int pl_worker_command_make(const struct pl_worker_command_config *config, const 
     add(c, config->program, NULL);
     add(c, "--url", c->url);
     add(c, "--url-file", c->url_file);
-    add(c, "--worker", spec->name);
+    add(c, "--worker", c->name);
     add(c, "--incarnation", "1");
     add(c, "--work", c->work);
     add(c, "--cache", c->cache);
@@ -71,4 +72,9 @@ int pl_worker_command_make(const struct pl_worker_command_config *config, const 
     add_gpus(c, config, spec);
     c->env[pl_worker_env_list(c->env)] = c->token;
     return 0;
+}
+
+void pl_worker_command_image(struct pl_worker_command *c, const char *image)
+{
+    add(c, "--image", image);
 }

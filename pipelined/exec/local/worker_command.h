@@ -13,15 +13,18 @@ struct pl_worker_command_config {
     const struct pl_worker_limits *limits;
 };
 
-/* `argv` and `env` end with a NULL. They point into the other fields, into the configuration, the spec and the daemon's
+/* `argv` and `env` end with a NULL. They point into the other fields, into the configuration and the daemon's
  * environment, which must outlive them. */
 struct pl_worker_command {
     const char *argv[32];
     char *env[PL_WORKER_ENV_MAX + 2]; /* what workers inherit, and the token */
     size_t n;                         /* of argv, without the NULL */
-    char url[256], work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256], token[256];
+    char name[24], url[256], work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256],
+        token[256];
 };
 
+/* Adds the image in which the commands run; borrowed. At most once. */
+void pl_worker_command_image(struct pl_worker_command *c, const char *image);
 /* Fills `c`, which must be zeroed. The agent's end of its pipe is descriptor 3. Reads the daemon's URL from
  * DIR/pipelined.url: errors of pl_io_read_file. */
 PL_MUST_CHECK

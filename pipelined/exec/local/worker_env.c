@@ -73,7 +73,7 @@ int pl_worker_env_check(const char *mode, const struct pl_stage *def, struct pl_
     return pl_sandbox_view_stage(&view, &stage, err);
 }
 
-json_t *pl_worker_env_json(const char *host, const char *mode)
+json_t *pl_worker_env_json(const char *host, const char *mode, const char *podman)
 {
     const char *folders = getenv("PIPELINED_SANDBOX_RO");
     json_t *env = json_object(), *list = json_array();
@@ -88,5 +88,5 @@ json_t *pl_worker_env_json(const char *host, const char *mode)
             json_array_append_new(list, json_stringn(p, n));
         p += n + (p[n] == ':');
     }
-    return json_pack("{s:s, s:s, s:o, s:o}", "host", host, "mode", mode, "read_only", list, "env", env);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "host", host, "mode", mode, "podman", podman, "read_only", list, "env", env);
 }

@@ -17,6 +17,6 @@ size_t pl_worker_env_list(char *ret[PL_WORKER_ENV_MAX]);
 PL_MUST_CHECK
 int pl_worker_env_check(const char *mode, const struct pl_stage *def, struct pl_err *err);
 /* Returns what pipelinectl needs to try a datum in a sandbox like those here, a new reference:
- * {"host": NAME, "mode": "bwrap" | "none", "read_only": [FOLDER…], "env": {NAME: VALUE}}. `env` has those
+ * {"host": NAME, "mode": "bwrap" | "none", "podman": PROGRAM or "", "read_only": [FOLDER…], "env": {NAME: VALUE}}. `env` has those
  * inherited variables that decide what commands find; a variable that is not set is left out. */
-json_t *pl_worker_env_json(const char *host, const char *mode);
+json_t *pl_worker_env_json(const char *host, const char *mode, const char *podman);

@@ -12,7 +12,7 @@
  * The daemon's replies are read from JSON with every field checked; the agent's requests are built as JSON.
  * Strings in a struct are borrowed from the JSON document that the struct holds.
  *
- *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}
+ *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, image?, held: [{task, fence}]}
  *                                → struct pl_agent_protocol_attach
  *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}
  *                                → pl_agent_protocol_next_read

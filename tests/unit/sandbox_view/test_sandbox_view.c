@@ -258,6 +258,60 @@ static void a_stage_is_checked_before_it_runs(void **state)
     }
 }
 
+static void programs_of_an_image_are_looked_for_in_it(void **state)
+{
+    static const struct {
+        const char *run, *script, *path, *says;
+    } rows[] = {
+        {"tool", NULL, NULL, NULL},
+        {"/opt/tool", NULL, NULL, NULL},
+        {"tool", NULL, "/code/bin", NULL}, /* what only the sandbox has */
+        {"data", NULL, NULL, "there is no program \"data\" in image tools:1 in PATH (/opt:/usr/bin)"},
+        {"/opt/out", NULL, NULL, "/opt/out does not exist in image tools:1"}, /* a link that leaves the image leads into it */
+        {"/bin/cat", NULL, NULL, "/bin/cat does not exist in image tools:1"},
+        {"./own", NULL, NULL, NULL},
+        {"/code/own", NULL, NULL, NULL},
+        {"pl-next", NULL, NULL, NULL},
+        {NULL, "echo", NULL, "/bin/sh does not exist in image tools:1"},
+        {NULL, "#!/opt/tool\n", NULL, NULL},
+        {NULL, "#!/usr/bin/env python3\n", NULL, "/usr/bin/env does not exist in image tools:1"},
+    };
+    struct pl_image image = {0};
+    const struct pl_sandbox_view view = {.image = &image, .read_only = machine, .path = "/usr/bin:/bin"};
+
+    (void)state;
+    put("M/image/opt/tool", "", 0755);
+    put("M/image/opt/data", "", 0644);
+    link_to("../../../../../../bin/cat", "M/image/opt/out");
+    assert_int_equal(pl_image_read(json_pack("{s:s, s:s, s:s, s:[s, s]}", "name", "tools:1", "root", on("M/image"), "digest", "",
+                                             "env", "A=b", "PATH=/opt:/usr/bin"),
+                                   &image, NULL),
+                     0);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        const char *const run[] = {rows[i].run, NULL};
+        const struct pl_sandbox_stage stage = {
+            .run = run, .script = rows[i].script, .path = rows[i].path, .python = "/no/such/python"}; /* the image has its own */
+        struct pl_err err = {0};
+        int r = pl_sandbox_view_stage(&view, &stage, &err);
+
+        assert_string_equal(r < 0 ? err.msg : "", rows[i].says ? rows[i].says : "");
+        assert_int_equal(r, rows[i].says ? PL_ENOTFOUND : 0);
+    }
+    pl_image_finish(&image);
+}
+
+static void an_image_that_is_no_description_is_refused(void **state)
+{
+    static const char *const texts[] = {"{}", "{\"root\": \"relative\", \"env\": []}", "{\"root\": \"/x\"}", "[]"};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
+        struct pl_image image;
+
+        assert_int_equal(pl_image_read(json_loads(texts[i], 0, NULL), &image, NULL), PL_EINVAL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +319,8 @@ int main(void)
         cmocka_unit_test(a_hidden_file_names_the_folder_to_add),
         cmocka_unit_test(the_path_begins_with_the_python),
         cmocka_unit_test(a_stage_is_checked_before_it_runs),
+        cmocka_unit_test(programs_of_an_image_are_looked_for_in_it),
+        cmocka_unit_test(an_image_that_is_no_description_is_refused),
     };
 
     return cmocka_run_group_tests(tests, make, end);

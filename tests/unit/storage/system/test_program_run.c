@@ -61,12 +61,55 @@ static void one_that_dies_or_is_not_there_is_told(void **state)
     assert_string_equal(err.msg, "/no/such/program: No such file or directory");
 }
 
+static void its_output_and_its_errors_are_apart(void **state)
+{
+    static const struct {
+        const char *script, *out, *said;
+        int status;
+    } rows[] = {
+        {"printf 'one\\ntwo\\n'; echo bad >&2", "one\ntwo\n", "bad\n", 0},
+        {"exit 125", "", "", 125},
+        {"printf %0100d 7 >&2", "", "000000000000000000000000000000000000000000000000000000000000000", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        const char *const argv[] = {"sh", "-c", rows[i].script, NULL}; /* found in PATH */
+        _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+        struct pl_err err = {0};
+
+        assert_int_equal(pl_program_read(argv, 60000, &out, line, sizeof line, &err), rows[i].status);
+        assert_string_equal(pl_buf_str(&out), rows[i].out);
+        assert_string_equal(line, rows[i].said);
+    }
+}
+
+static void more_output_than_its_limit_is_an_error(void **state)
+{
+    const char *const argv[] = {"sh", "-c", "printf %01000d 7", NULL};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = 100};
+
+    (void)state;
+    assert_int_equal(pl_program_read(argv, 60000, &out, line, sizeof line, NULL), PL_ETOOBIG);
+}
+
+static void a_process_is_told_from_a_later_one_of_its_number(void **state)
+{
+    (void)state;
+    assert_true(pl_program_start(getpid()) > 0);
+    assert_int_equal(pl_program_start(getpid()), pl_program_start(getpid()));
+    assert_int_equal(pl_program_start(1 << 23), 0); /* more than the kernel's largest number */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_first_line_and_its_status_are_told),
         cmocka_unit_test(one_that_takes_too_long_is_ended),
         cmocka_unit_test(one_that_dies_or_is_not_there_is_told),
+        cmocka_unit_test(its_output_and_its_errors_are_apart),
+        cmocka_unit_test(more_output_than_its_limit_is_an_error),
+        cmocka_unit_test(a_process_is_told_from_a_later_one_of_its_number),
     };
 
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);

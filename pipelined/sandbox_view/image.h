@@ -1,0 +1,54 @@
+/* image: container images on one machine. podman fetches and keeps them; our own sandbox shows their files.
+ *
+ * No container is run: the sandbox of a stage (agent/sandbox) shows the image's files in the place of this
+ * machine's, with the same rules otherwise. So a datum costs the same with an image as without. podman mounts an
+ * image read-only; its layers are on disk once for all images and workers.
+ *
+ * A user that is not root has the images in a user namespace, which a waiting process of podman keeps open. Their
+ * files are visible only inside: pl_image_enter.
+ *
+ * Any thread; a call blocks as long as podman works. */
+#pragma once
+
+#include "pipelined/spec/spec.h"
+#include "storage/base/err.h"
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#define PL_IMAGE_PODMAN "podman"
+/* how long a fetch of an image may take */
+#define PL_IMAGE_FETCH_MS (6 * 3600 * INT64_C(1000))
+
+/* An image of this machine, as text for the agent's option --image. */
+struct pl_image {
+    json_t *doc;        /* owner of all texts */
+    const char *name;   /* as the stage has it */
+    const char *root;   /* folder with the image's files */
+    const char *digest; /* "docker.io/library/debian@sha256:…"; of an image without a registry its id */
+    const char *path;   /* PATH of its variables; NULL = none */
+    const json_t *env;  /* list of "NAME=VALUE" */
+    pid_t holder;       /* the process that keeps the namespace with the files open; 0 = they are visible to all */
+};
+
+/* Describes what a stage runs in its image, for pl_stage_image_get of the agent, which checks that its programs are there.
+ * A new reference; NULL without memory.
+ *
+ *   {"podman": PROGRAM, "name": IMAGE, "run"?: first word, "script"?: text, "path"?: the stage's own PATH,
+ *    "environment"?: true: the stage has an environment, whose programs are not known} */
+json_t *pl_image_request(const char *podman, const struct pl_stage *stage);
+/* Fetches the image unless this machine has it, and mounts its files. `podman`: the program. The caller finishes
+ * `ret`. PL_ESTAGE: trying again will fail in the same way (no such image, no right to it, another architecture);
+ * PL_EUNAVAILABLE: the registry or podman does not work now. */
+PL_MUST_CHECK
+int pl_image_get(const char *podman, const char *name, struct pl_image *ret, struct pl_err *err);
+/* Reads what pl_image_write wrote. Takes over `doc`, also on failure. PL_EINVAL. */
+PL_MUST_CHECK
+int pl_image_read(json_t *doc, struct pl_image *ret, struct pl_err *err);
+void pl_image_finish(struct pl_image *i);
+/* Moves this process, which must have one thread, into the namespace that has the image's files; does nothing if
+ * they are visible already. PL_EUNAVAILABLE. */
+PL_MUST_CHECK
+int pl_image_enter(const struct pl_image *i, struct pl_err *err);
+/* True if the program (a path, or a name in PATH) is on this machine. */
+bool pl_image_has_podman(const char *podman);
