@@ -17,11 +17,6 @@ json_t *pl_attempt_row_make(const struct pl_ejob *j, size_t datum, const struct 
                      source->started_us ? json_integer(source->started_us) : NULL);
 }
 
-static int64_t num(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 int pl_attempt_row_write(struct pl_conn *c, int64_t job, const json_t *a, int64_t now_us, struct pl_err *err)
 {
     const json_t *row = json_object_get(a, "row");
@@ -44,9 +39,10 @@ int pl_attempt_row_write(struct pl_conn *c, int64_t job, const json_t *a, int64_
                     "INSERT OR REPLACE INTO attempt(job, datum, attempt, fence, state, exit_code, signal, oom, timed_out, "
                     "reason, tail, detail,"
                     " finished_us, unnamed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0))",
-                    "ibiisiiddsssii", job, datum.b, (size_t)PL_HASH_BYTES, num(a, "attempt"), num(a, "fence"),
-                    lost || pl_streq(state, "failed") ? state : "success", num(row, "exit_code"), num(row, "signal"),
-                    (int)json_is_true(json_object_get(row, "oom")), (int)json_is_true(json_object_get(row, "timed_out")),
-                    pl_json_str(row, "reason"), pl_json_str(row, "tail"), text, now_us, unnamed ? num(a, "worker") : (int64_t)0);
+                    "ibiisiiddsssii", job, datum.b, (size_t)PL_HASH_BYTES, pl_json_int(a, "attempt"), pl_json_int(a, "fence"),
+                    lost || pl_streq(state, "failed") ? state : "success", pl_json_int(row, "exit_code"),
+                    pl_json_int(row, "signal"), (int)json_is_true(json_object_get(row, "oom")),
+                    (int)json_is_true(json_object_get(row, "timed_out")), pl_json_str(row, "reason"), pl_json_str(row, "tail"),
+                    text, now_us, unnamed ? pl_json_int(a, "worker") : (int64_t)0);
     return r < 0 ? r : 0;
 }

@@ -12,11 +12,6 @@
 #include <stdio.h>
 #include <zstd.h>
 
-static int64_t num(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 /* Parses a datum's output, {"ops": base64 of an ops stream} or {"root": hex}; neither: the output is
  * empty. */
 static int output_of_json(const json_t *output, struct pl_eresult *ret, struct pl_err *err)
@@ -46,7 +41,7 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
     int r = output_of_json(json_object_get(row, "output"), &result, err);
 
     if (r < 0)
-        return pl_err_wrap(err, r, "output of row %lld", (long long)num(row, "index"));
+        return pl_err_wrap(err, r, "output of row %lld", (long long)pl_json_int(row, "index"));
     if (!pl_hex_decode(run, result.run, sizeof result.run))
         return pl_err_set(err, PL_EINTERNAL, "malformed run id %s", run);
     *ret = result;
@@ -59,7 +54,8 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
 static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
 {
     const json_t *gpu = json_object_get(row, "gpu");
-    uint64_t n = (uint64_t)num(row, "gpus"), held = (uint64_t)num(ms, "held"), compute = (uint64_t)num(ms, "compute"), measured;
+    uint64_t n = (uint64_t)pl_json_int(row, "gpus"), held = (uint64_t)pl_json_int(ms, "held"),
+             compute = (uint64_t)pl_json_int(ms, "compute"), measured;
 
     t->gpus = PL_MAX(t->gpus, n);
     t->gpu_ms += n * held;
@@ -68,28 +64,28 @@ static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
         return;
     measured = n * (json_is_true(json_object_get(gpu, "whole")) ? held : compute);
     t->gpu_measured_ms += measured;
-    t->gpu_used_ms += measured * PL_MIN((uint64_t)num(gpu, "util"), 100u) / 100;
-    t->gpu_mem_peak = PL_MAX(t->gpu_mem_peak, (uint64_t)num(gpu, "mem_peak"));
+    t->gpu_used_ms += measured * PL_MIN((uint64_t)pl_json_int(gpu, "util"), 100u) / 100;
+    t->gpu_mem_peak = PL_MAX(t->gpu_mem_peak, (uint64_t)pl_json_int(gpu, "mem_peak"));
 }
 
 void pl_totals_add(struct pl_etotals *t, const json_t *row)
 {
     const json_t *ms = json_object_get(row, "ms"), *bytes = json_object_get(row, "bytes"),
                  *usage = json_object_get(row, "rusage");
-    uint64_t rss = (uint64_t)num(usage, "max_rss_kb");
+    uint64_t rss = (uint64_t)pl_json_int(usage, "max_rss_kb");
 
     t->attempts++;
-    t->wait_ms += (uint64_t)num(ms, "wait");
-    t->fetch_ms += (uint64_t)num(ms, "fetch");
-    t->compute_ms += (uint64_t)num(ms, "compute");
-    t->upload_ms += (uint64_t)num(ms, "upload");
-    t->bytes_in += (uint64_t)num(bytes, "in");
-    t->bytes_out += (uint64_t)num(bytes, "out");
-    t->user_us += (uint64_t)num(usage, "user_us");
-    t->sys_us += (uint64_t)num(usage, "sys_us");
+    t->wait_ms += (uint64_t)pl_json_int(ms, "wait");
+    t->fetch_ms += (uint64_t)pl_json_int(ms, "fetch");
+    t->compute_ms += (uint64_t)pl_json_int(ms, "compute");
+    t->upload_ms += (uint64_t)pl_json_int(ms, "upload");
+    t->bytes_in += (uint64_t)pl_json_int(bytes, "in");
+    t->bytes_out += (uint64_t)pl_json_int(bytes, "out");
+    t->user_us += (uint64_t)pl_json_int(usage, "user_us");
+    t->sys_us += (uint64_t)pl_json_int(usage, "sys_us");
     t->max_rss_kb = PL_MAX(t->max_rss_kb, rss);
     t->oom += json_is_true(json_object_get(row, "oom"));
-    t->held_ms += (uint64_t)num(ms, "held");
+    t->held_ms += (uint64_t)pl_json_int(ms, "held");
     add_gpu(t, row, ms);
 }
 
@@ -148,7 +144,7 @@ static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *at
 
 static int64_t held_us(const json_t *row)
 {
-    return num(json_object_get(row, "ms"), "held") * 1000;
+    return pl_json_int(json_object_get(row, "ms"), "held") * 1000;
 }
 
 static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, size_t datum, struct kept *k)
@@ -176,7 +172,7 @@ static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, s
  * so the first one's reason is kept. */
 static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state state, struct kept *k)
 {
-    uint32_t index = (uint32_t)num(row, "index");
+    uint32_t index = (uint32_t)pl_json_int(row, "index");
     struct pl_sched_range *last = k->n_tried[state] ? &k->tried_rows[state][k->n_tried[state] - 1] : NULL;
     struct pl_sched_range *rows;
 
@@ -228,7 +224,7 @@ static enum pl_attempt_end end_of(enum pl_sched_verdict verdict)
 static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
     struct pl_eworker *w = p->worker;
-    uint32_t index = (uint32_t)num(row, "index");
+    uint32_t index = (uint32_t)pl_json_int(row, "index");
     size_t datum = j->rows[index];
     const struct pl_etotals before = j->totals;
     char key[PL_HASH_HEX + 1];
@@ -245,7 +241,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
         json_object_set_new(row, "gpu", json_deep_copy(p->gpu));
     pl_totals_add(&j->totals, row);
     pl_engine_count_attempts(j, &before, end_of(verdict), 1);
-    j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)num(json_object_get(row, "bytes"), "in"));
+    j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)pl_json_int(json_object_get(row, "bytes"), "in"));
     keep_attempt(j, w, row, datum, k);
     j->totals.failed += verdict == PL_SCHED_ROW_FAILED;
     j->totals.recovered += verdict == PL_SCHED_ROW_RECOVERED;
@@ -336,7 +332,7 @@ const char *pl_result_message(const json_t *row, struct pl_arena *arena)
         end--;
     for (line = end; line > tail && line[-1] != '\n' && line[-1] != '\r'; line--)
         ;
-    if (line == end || num(row, "exit_code") == 0)
+    if (line == end || pl_json_int(row, "exit_code") == 0)
         return reason;
     size = strlen(reason) + (size_t)(end - line) + 3;
     text = pl_arena_alloc(arena, size);
@@ -360,7 +356,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(list, i);
         const char *state = pl_json_str(o, "state");
-        int64_t index = num(o, "index");
+        int64_t index = pl_json_int(o, "index");
 
         if (index < 0 || index >= t->job->n_rows)
             return pl_err_set(err, PL_EPROTO, "row %lld does not exist: the job has %u rows", (long long)index, t->job->n_rows);
@@ -368,7 +364,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
         rows[i].gave_back = pl_streq(state, "gave_back");
         rows[i].failed = pl_streq(state, "failed");
         rows[i].recovered = json_is_true(json_object_get(o, "recovered"));
-        *ret_compute_us += (uint64_t)num(json_object_get(o, "ms"), "compute") * 1000;
+        *ret_compute_us += (uint64_t)pl_json_int(json_object_get(o, "ms"), "compute") * 1000;
         if (rows[i].failed) {
             char *label = pl_arena_alloc(arena, 256);
 
@@ -420,12 +416,12 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
     _cleanup_(json_decrefp) json_t *rows = rows_of_result(result);
     struct pl_sched_event ev = {.kind = PL_SCHED_EV_RESULT};
-    uint64_t id = (uint64_t)num(result, "task");
+    uint64_t id = (uint64_t)pl_json_int(result, "task");
     struct pl_etask *t = pl_map_get(&p->engine->tasks, &id, sizeof id);
     struct pl_sched_row *list = NULL;
     int r;
 
-    if (!t || t->worker != p->worker->id || t->fence != (uint64_t)num(result, "fence"))
+    if (!t || t->worker != p->worker->id || t->fence != (uint64_t)pl_json_int(result, "fence"))
         return pl_err_set(err, PL_ELEASE, "task %llu was given to another worker or has ended", (unsigned long long)id);
     if (!arena)
         return pl_err_nomem(err);

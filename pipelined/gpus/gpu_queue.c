@@ -9,11 +9,6 @@
 
 #define NAMED 3 /* holders that the sentence names */
 
-static json_int_t number(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 /* ---- the nodes of a cluster ---- */
 
 bool pl_gpu_queue_matches(const json_t *globs, const char *product)
@@ -44,7 +39,7 @@ static bool is_wanted(const json_t *want, const json_t *row)
 
 static json_int_t left_of(const json_t *row)
 {
-    return PL_MAX(number(row, "capacity") - number(row, "allocated"), 0);
+    return PL_MAX(pl_json_int(row, "capacity") - pl_json_int(row, "allocated"), 0);
 }
 
 /* Returns the row of the node that lacks least to take a pod; NULL if none is large enough. */
@@ -56,7 +51,8 @@ static const json_t *best_node(const json_t *rows, const json_t *want)
 
     json_array_foreach((json_t *)(uintptr_t)rows, i, row)
     {
-        if (is_wanted(want, row) && number(row, "capacity") >= number(want, "gpus") && (!best || left_of(row) > left_of(best)))
+        if (is_wanted(want, row) && pl_json_int(row, "capacity") >= pl_json_int(want, "gpus") &&
+            (!best || left_of(row) > left_of(best)))
             best = row;
     }
     return best;
@@ -71,7 +67,7 @@ static void add_holders(json_t *holders, const json_t *row)
     {
         json_t *holder = json_copy(by);
 
-        json_object_set_new(holder, "gpus", json_integer(number(by, "count")));
+        json_object_set_new(holder, "gpus", json_integer(pl_json_int(by, "count")));
         json_object_set(holder, "node", json_object_get(row, "node"));
         json_array_append_new(holders, holder);
     }
@@ -90,9 +86,9 @@ static void look_at_nodes(json_t *entry, const json_t *rows)
     {
         if (!is_wanted(want, row))
             continue;
-        all += number(row, "capacity");
+        all += pl_json_int(row, "capacity");
         free += left_of(row);
-        if (number(want, "gpus") == 1 || row == best)
+        if (pl_json_int(want, "gpus") == 1 || row == best)
             add_holders(holders, row);
     }
     json_object_set_new(entry, "free", json_integer(free));
@@ -106,11 +102,11 @@ static void look_at_nodes(json_t *entry, const json_t *rows)
 /* Puts those that do nothing first, then those that hold more. */
 static bool goes_before(const json_t *a, const json_t *b)
 {
-    const json_int_t x = number(a, "idle_since_us"), y = number(b, "idle_since_us");
+    const json_int_t x = pl_json_int(a, "idle_since_us"), y = pl_json_int(b, "idle_since_us");
 
     if ((x != 0) != (y != 0))
         return x != 0;
-    return x != y ? x < y : number(a, "gpus") > number(b, "gpus");
+    return x != y ? x < y : pl_json_int(a, "gpus") > pl_json_int(b, "gpus");
 }
 
 /* Copies the fields of a holder that the reader may see. */
@@ -123,7 +119,7 @@ static json_t *seen_by(const json_t *holder, const struct pl_gpu_queue_reader *r
     const bool is_ours = *pl_json_str(holder, "stage") != '\0';
     const bool may =
         is_ours ? reader->may_see(reader->who, pl_json_str(holder, "project"), pl_json_str(holder, "stage")) : reader->sees_pods;
-    json_t *o = json_pack("{s:I}", "gpus", number(holder, "gpus"));
+    json_t *o = json_pack("{s:I}", "gpus", pl_json_int(holder, "gpus"));
 
     for (size_t i = 0; may && i < (is_ours ? PL_ARRAY_SIZE(ours) : PL_ARRAY_SIZE(others)); i++) {
         const char *key = is_ours ? ours[i] : others[i];
@@ -188,7 +184,7 @@ static size_t enough(const json_t *holders, json_int_t missing)
     json_int_t sum = 0;
 
     for (size_t i = 0; i < json_array_size(holders); i++) {
-        sum += number(json_array_get(holders, i), "gpus");
+        sum += pl_json_int(json_array_get(holders, i), "gpus");
         if (sum >= missing)
             return i + 1;
     }
@@ -203,7 +199,7 @@ static json_t *enough_alone(const json_t *holders, json_int_t missing)
 
     json_array_foreach((json_t *)(uintptr_t)holders, i, holder)
     {
-        if (number(holder, "gpus") >= missing)
+        if (pl_json_int(holder, "gpus") >= missing)
             json_array_append(list, holder);
     }
     return list;
@@ -232,7 +228,7 @@ static int say_ends(struct pl_buf *out, const json_t *entry, json_int_t missing,
 static int say_idle(struct pl_buf *out, const json_t *entry, const struct pl_gpu_queue_reader *reader, struct pl_err *err)
 {
     const json_t *first = json_array_get(json_object_get(entry, "holders"), 0);
-    const int64_t minutes = (reader->now_us - number(first, "idle_since_us")) / 60000000;
+    const int64_t minutes = (reader->now_us - pl_json_int(first, "idle_since_us")) / 60000000;
     int r;
 
     if (!json_object_get(first, "idle_since_us") || minutes < 1)
@@ -251,15 +247,15 @@ static int say_ahead(struct pl_buf *out, json_int_t ahead, struct pl_err *err)
 static int say_start(const json_t *entry, const struct pl_gpu_queue_reader *reader, struct pl_buf *out, struct pl_err *err)
 {
     const char *what = pl_json_str(entry, "for");
-    const json_int_t want = number(json_object_get(entry, "want"), "gpus"), free = number(entry, "free"),
-                     ahead = number(entry, "ahead");
+    const json_int_t want = pl_json_int(json_object_get(entry, "want"), "gpus"), free = pl_json_int(entry, "free"),
+                     ahead = pl_json_int(entry, "ahead");
     const json_t *on_one = json_object_get(entry, "free_on_one_node");
     const json_int_t most = on_one ? json_integer_value(on_one) : free;
     int r;
 
     if (pl_streq(what, "start"))
         return pl_buf_add_str(out, "it has a place: its workers are starting", err);
-    if (pl_streq(what, "never") || (want > 0 && number(entry, "of") < want) || json_is_null(on_one))
+    if (pl_streq(what, "never") || (want > 0 && pl_json_int(entry, "of") < want) || json_is_null(on_one))
         return pl_buf_add_str(out, "it cannot start here: add what it wants, or ask for less in its spec", err);
     if (want == 0 && pl_streq(what, "pod"))
         r = pl_buf_add_str(out, "it starts when a node has room for its pod", err);
@@ -277,7 +273,7 @@ int pl_gpu_queue_explain(json_t *entry, const json_t *report, const struct pl_gp
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     int r;
 
-    if (pl_streq(pl_json_str(entry, "for"), "pod") && number(json_object_get(entry, "want"), "gpus") > 0)
+    if (pl_streq(pl_json_str(entry, "for"), "pod") && pl_json_int(json_object_get(entry, "want"), "gpus") > 0)
         look_at_nodes(entry, json_object_get(report, "nodes"));
     if (!json_object_get(entry, "holders"))
         json_object_set_new(entry, "holders", json_array());

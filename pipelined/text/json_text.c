@@ -71,6 +71,11 @@ void pl_json_note_lack(void)
         json_set_alloc_funcs(pl_alloc_failure_malloc, free);
 }
 
+int64_t pl_json_int(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
 const char *pl_json_text_at(const json_t *o, const char *key)
 {
     return json_string_value(json_object_get(o, key));

@@ -1,4 +1,4 @@
-/* json_text: writes a JSON value as text and reads string fields, safely when memory runs out. json_dumps of jansson 2.14
+/* json_text: writes a JSON value as text and reads fields of objects, safely when memory runs out. json_dumps of jansson 2.14
  * ignores an allocation failure for the key of an object and returns a text without that key. */
 #pragma once
 
@@ -16,6 +16,10 @@ char *pl_json_text(const json_t *value, size_t flags);
 const char *pl_json_str(const json_t *object, const char *key);
 /* Like pl_json_str, but returns NULL if there is no string field `key`. */
 const char *pl_json_text_at(const json_t *object, const char *key);
+
+/* Returns the integer field `key` of `object`; 0 if the field is missing or no integer, or if `object` is NULL or not an
+ * object. Any thread. */
+int64_t pl_json_int(const json_t *object, const char *key);
 
 /* Makes a JSON string of any bytes: what is no UTF-8 becomes U+FFFD. `bytes` may be NULL if `n` is 0. Returns a new reference,
  * or NULL if memory runs out. Any thread. */

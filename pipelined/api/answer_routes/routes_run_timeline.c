@@ -55,11 +55,6 @@ static void timeline_finish(struct timeline *t)
     free(t->spans);
 }
 
-static int64_t num(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 /* ---- reading ---- */
 
 static int read_view(const struct pl_http_request *req, int64_t created_us, int64_t finished_us, struct timeline *t,
@@ -241,7 +236,7 @@ static int add_live(struct pl_api *a, struct timeline *t, struct pl_err *err)
                                           pl_json_str(s->out, "stage"));
         json_array_foreach(json_object_get(live, "served_by"), k, one)
         {
-            if (num(one, "started_us") >= t->view.to_us)
+            if (pl_json_int(one, "started_us") >= t->view.to_us)
                 continue;
             if (room_of(t, s) == 0) {
                 t->more = true;
@@ -259,14 +254,15 @@ static int add_live(struct pl_api *a, struct timeline *t, struct pl_err *err)
 static struct pl_worker_times times_of(const struct timeline *t, const struct stage *s, const json_t *w, bool has_attempts)
 {
     const bool live = json_is_null(json_object_get(w, "ended_us")), pod = *pl_json_str(w, "pod") != '\0';
-    const int64_t from_us = num(w, "started_us"), to_us = live ? t->now_us : num(w, "ended_us"), gpus = num(w, "gpus");
+    const int64_t from_us = pl_json_int(w, "started_us"), to_us = live ? t->now_us : pl_json_int(w, "ended_us"),
+                  gpus = pl_json_int(w, "gpus");
     struct pl_worker_times times = {.from_us = from_us, .to_us = to_us, .has_gpus = gpus > 0};
 
     times.unplaced = pod && !*pl_json_str(w, "node");
     if (pod && gpus > 0)
-        times.placed_us = PL_MAX(to_us - num(w, "gpu_ms") * 1000 / gpus, from_us);
+        times.placed_us = PL_MAX(to_us - pl_json_int(w, "gpu_ms") * 1000 / gpus, from_us);
     times.working = live && pl_streq(pl_json_str(w, "state"), "running");
-    times.incomplete = s->kept < s->attempts && (has_attempts || num(w, "tasks") > 0);
+    times.incomplete = s->kept < s->attempts && (has_attempts || pl_json_int(w, "tasks") > 0);
     return times;
 }
 
@@ -286,7 +282,7 @@ static void count_gpus(struct timeline *t, int64_t gpus, const int64_t ms[PL_PHA
 static size_t draw_worker(struct timeline *t, const struct stage *s, const json_t *w, int64_t ms[PL_PHASES],
                           struct pl_attempt_times *attempts)
 {
-    const struct attempt key = {.worker = num(w, "worker"), .times.from_us = INT64_MIN};
+    const struct attempt key = {.worker = pl_json_int(w, "worker"), .times.from_us = INT64_MIN};
     struct pl_worker_times times;
     size_t at = 0, high = s->kept, n = 0;
 
@@ -302,7 +298,7 @@ static size_t draw_worker(struct timeline *t, const struct stage *s, const json_
         attempts[n++] = s->list[at].times;
     times = times_of(t, s, w, n > 0);
     n = pl_timeline_lane(&times, attempts, n, &t->view, t->spans, ms);
-    count_gpus(t, num(w, "gpus"), ms);
+    count_gpus(t, pl_json_int(w, "gpus"), ms);
     return n;
 }
 

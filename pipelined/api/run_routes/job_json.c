@@ -28,21 +28,16 @@ json_t *pl_run_row_json(const struct pl_rows *rows)
                      *author ? author : NULL, "agent", *agent ? agent : NULL);
 }
 
-static int64_t num(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 static json_t *datums_json(const json_t *counts)
 {
-    json_t *out =
-        json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)num(counts, "total"), "reused", (json_int_t)num(counts, "reused"),
-                  "done", (json_int_t)num(counts, "done"), "failed", (json_int_t)num(counts, "failed"));
+    json_t *out = json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)pl_json_int(counts, "total"), "reused",
+                            (json_int_t)pl_json_int(counts, "reused"), "done", (json_int_t)pl_json_int(counts, "done"), "failed",
+                            (json_int_t)pl_json_int(counts, "failed"));
 
-    if (num(counts, "recovered"))
-        json_object_set_new(out, "recovered", json_integer(num(counts, "recovered")));
-    if (num(counts, "lost"))
-        json_object_set_new(out, "lost", json_integer(num(counts, "lost")));
+    if (pl_json_int(counts, "recovered"))
+        json_object_set_new(out, "recovered", json_integer(pl_json_int(counts, "recovered")));
+    if (pl_json_int(counts, "lost"))
+        json_object_set_new(out, "lost", json_integer(pl_json_int(counts, "lost")));
     return out;
 }
 
@@ -50,15 +45,17 @@ static json_t *datums_json(const json_t *counts)
  * null, never 0. */
 static json_t *gpu_json(const json_t *ms)
 {
-    const bool measured = num(ms, "gpu_measured") > 0;
+    const bool measured = pl_json_int(ms, "gpu_measured") > 0;
     json_t *out;
 
-    if (num(ms, "gpus") == 0)
+    if (pl_json_int(ms, "gpus") == 0)
         return json_null();
-    out = json_pack("{s:I, s:I, s:I, s:I}", "held_ms", (json_int_t)num(ms, "gpu"), "lost_ms", (json_int_t)num(ms, "gpu_lost"),
-                    "waiting_ms", (json_int_t)num(ms, "gpu_wait"), "measured_ms", (json_int_t)num(ms, "gpu_measured"));
-    json_object_set_new(out, "used_ms", measured ? json_integer(num(ms, "gpu_used")) : json_null());
-    json_object_set_new(out, "mem_peak", num(ms, "gpu_mem_peak") > 0 ? json_integer(num(ms, "gpu_mem_peak")) : json_null());
+    out = json_pack("{s:I, s:I, s:I, s:I}", "held_ms", (json_int_t)pl_json_int(ms, "gpu"), "lost_ms",
+                    (json_int_t)pl_json_int(ms, "gpu_lost"), "waiting_ms", (json_int_t)pl_json_int(ms, "gpu_wait"), "measured_ms",
+                    (json_int_t)pl_json_int(ms, "gpu_measured"));
+    json_object_set_new(out, "used_ms", measured ? json_integer(pl_json_int(ms, "gpu_used")) : json_null());
+    json_object_set_new(out, "mem_peak",
+                        pl_json_int(ms, "gpu_mem_peak") > 0 ? json_integer(pl_json_int(ms, "gpu_mem_peak")) : json_null());
     return out;
 }
 
@@ -68,9 +65,9 @@ static const char *device_of(const struct pl_rows *rows, const json_t *counts, c
 {
     _cleanup_(json_decrefp) json_t *asked = pl_col_json(rows, 20);
 
-    if (num(ms, "gpus") > 0)
+    if (pl_json_int(ms, "gpus") > 0)
         return "gpu";
-    if (num(counts, "attempts") > 0 || !json_is_object(asked))
+    if (pl_json_int(counts, "attempts") > 0 || !json_is_object(asked))
         return "cpu";
     return pl_col_int(rows, 18) == 0 && !json_is_false(json_object_get(asked, "required")) ? "gpu" : NULL;
 }
@@ -90,7 +87,8 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
                             pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
 
     json_object_set_new(out, "gpu", gpu_json(ms));
-    json_object_set_new(out, "mem_peak", num(ms, "max_rss_kb") > 0 ? json_integer(num(ms, "max_rss_kb") * 1024) : json_null());
+    json_object_set_new(out, "mem_peak",
+                        pl_json_int(ms, "max_rss_kb") > 0 ? json_integer(pl_json_int(ms, "max_rss_kb") * 1024) : json_null());
     if (*pl_col_text(rows, 19))
         json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
     if (json_object_get(origin, "source"))
@@ -99,9 +97,9 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
         json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
         json_object_set_new(out, "code", pl_api_hash_json(&code));
         json_object_set_new(out, "inputs", pl_col_json(rows, 11));
-        json_object_set_new(out, "attempts", json_integer(num(counts, "attempts")));
+        json_object_set_new(out, "attempts", json_integer(pl_json_int(counts, "attempts")));
         if (json_object_get(counts, "planned"))
-            json_object_set_new(out, "planned", json_integer(num(counts, "planned")));
+            json_object_set_new(out, "planned", json_integer(pl_json_int(counts, "planned")));
     }
     return out;
 }

@@ -4,6 +4,7 @@
 
 #include "pipelined/db/retention/retention_input.h"
 #include "pipelined/db/writer/name_lookup.h"
+#include "pipelined/text/json_text.h"
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
 
@@ -489,11 +490,6 @@ int pl_retention_run(struct pl_retention_run *pass, struct pl_err *err)
     return r == PL_ERETRY ? pl_err_set(err, PL_EBUSY, "the database changed too often meanwhile: try again") : r;
 }
 
-static json_int_t number(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 static int tell_refused(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct pl_err *why = arg;
@@ -516,15 +512,16 @@ void pl_retention_run_all(struct pl_retention_run *pass)
         pl_log_warn("keep", "cannot drop everything that the retention rules no longer keep: %s", err.msg);
     json_array_foreach(json_object_get(pass->report, "repos"), i, one)
     {
-        if (!pass->dry_run && (number(one, "commits") || number(one, "results") || number(one, "logs")))
+        if (!pass->dry_run && (pl_json_int(one, "commits") || pl_json_int(one, "results") || pl_json_int(one, "logs")))
             pl_log_info("keep", "%s/%s: dropped %lld commits, the results of %lld jobs, the logs of %lld",
                         json_string_value(json_object_get(one, "project")), json_string_value(json_object_get(one, "repo")),
-                        (long long)number(one, "commits"), (long long)number(one, "results"), (long long)number(one, "logs"));
+                        (long long)pl_json_int(one, "commits"), (long long)pl_json_int(one, "results"),
+                        (long long)pl_json_int(one, "logs"));
     }
     deleted = json_object_get(pass->report, "deleted");
-    if (!pass->dry_run && (number(deleted, "results") || number(deleted, "logs")))
+    if (!pass->dry_run && (pl_json_int(deleted, "results") || pl_json_int(deleted, "logs")))
         pl_log_info("keep", "deleted stages: dropped the results of %lld jobs, the logs of %lld",
-                    (long long)number(deleted, "results"), (long long)number(deleted, "logs"));
+                    (long long)pl_json_int(deleted, "results"), (long long)pl_json_int(deleted, "logs"));
     json_decref(pass->report);
     pass->report = NULL;
 }

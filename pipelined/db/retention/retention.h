@@ -2,7 +2,7 @@
  *
  * In:      Rules and the database.
  * Out:     Log records of what was dropped.
- * Uses:    db/writer, policy, storage/{base, system}
+ * Uses:    db/writer, policy, text, storage/{base, system}
  * Threads: Storage pool.
  *
  * Inside:

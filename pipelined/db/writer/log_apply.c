@@ -6,11 +6,6 @@
 #include "storage/dataset/gc/gc.h"
 #include "storage/dataset/log/log_record.h"
 
-static int64_t num(const json_t *o, const char *key)
-{
-    return json_integer_value(json_object_get(o, key));
-}
-
 /* Reads a hash. An absent or malformed hash becomes all zeros. All zeros are stored as NULL, which a NOT NULL
  * column refuses; columns of roots store zeros instead (ROOT). */
 static struct pl_hash hash(const json_t *o, const char *key)
@@ -45,13 +40,14 @@ static int repo_id(struct pl_conn *c, const char *project, const char *name, int
 static int apply_epoch(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
-    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('epoch', ?)", "i", num(o, "epoch"));
+    return pl_sql_exec(c, err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('epoch', ?)", "i", pl_json_int(o, "epoch"));
 }
 
 static int apply_project(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
-    return pl_sql_exec(c, err, "INSERT INTO project(name, created_us) VALUES (?, ?)", "si", pl_json_str(o, "name"), num(o, "at"));
+    return pl_sql_exec(c, err, "INSERT INTO project(name, created_us) VALUES (?, ?)", "si", pl_json_str(o, "name"),
+                       pl_json_int(o, "at"));
 }
 
 static int apply_project_options(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -83,7 +79,7 @@ static int apply_repo(struct pl_conn *c, const json_t *o, uint64_t seq, struct p
                        "INSERT INTO repo(project, name, kind, description, options, created_us) VALUES (?, ?, ?, ?, ?, ?)"
                        " ON CONFLICT(project, name) DO UPDATE SET description = excluded.description, options = excluded.options",
                        "sssssi", pl_json_str(o, "project"), pl_json_str(o, "name"), pl_json_str(o, "kind"),
-                       pl_json_str(o, "description"), options, num(o, "at"));
+                       pl_json_str(o, "description"), options, pl_json_int(o, "at"));
 }
 
 static int apply_repo_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -110,7 +106,7 @@ static int apply_branch(struct pl_conn *c, const json_t *o, uint64_t seq, struct
                  : pl_sql_exec(c, err,
                                "INSERT INTO branch(repo, name, head, created_us)"
                                " VALUES (?1, ?2, (SELECT id FROM commit_ WHERE repo = ?1 AND run = ?3), ?4)",
-                               "issi", repo, pl_json_str(o, "name"), pl_json_str(o, "head"), num(o, "at"));
+                               "issi", repo, pl_json_str(o, "name"), pl_json_str(o, "head"), pl_json_int(o, "at"));
 }
 
 static int apply_branch_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -152,10 +148,10 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
         " bytes, message, author, stage, code, provenance, seq, created_us, git)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "issshbhhhiiissshsiis", repo, pl_json_str(o, "run"), pl_json_str(o, "branch"), *parent ? parent : NULL, &object,
-        ROOT(root), &attributes, &table, &owner, num(o, "generation"), num(o, "files"), num(o, "bytes"),
+        ROOT(root), &attributes, &table, &owner, pl_json_int(o, "generation"), pl_json_int(o, "files"), pl_json_int(o, "bytes"),
         pl_json_str(o, "message"), pl_json_str(o, "author"), pl_json_str(o, "stage"), &code, provenance, (int64_t)seq,
-        num(o, "at"), pl_json_str(o, "git"));
-    return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "run"), num(o, "at"), err);
+        pl_json_int(o, "at"), pl_json_str(o, "git"));
+    return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "run"), pl_json_int(o, "at"), err);
 }
 
 /* Deletes a commit and keeps a note of it in commit_gone. */
@@ -179,7 +175,7 @@ static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq,
                             "is", repo, pl_json_str(o, "run"));
     r = r < 0 ? r
               : pl_sql_exec(c, err, "INSERT OR REPLACE INTO commit_gone(repo, run, at_us, why) VALUES (?, ?, ?, ?)", "isis", repo,
-                            pl_json_str(o, "run"), num(o, "at"), pl_json_str(o, "why"));
+                            pl_json_str(o, "run"), pl_json_int(o, "at"), pl_json_str(o, "why"));
     return r < 0 ? r : pl_sql_exec(c, err, "DELETE FROM commit_ WHERE repo = ? AND run = ?", "is", repo, pl_json_str(o, "run"));
 }
 
@@ -189,7 +185,7 @@ static int apply_ref(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
     int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "repo"), &repo, err);
 
     (void)seq;
-    return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "head"), num(o, "at"), err);
+    return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "head"), pl_json_int(o, "at"), err);
 }
 
 static int apply_run(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -203,14 +199,14 @@ static int apply_run(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
         "INSERT INTO run(id, seq, ord, stages, of_run, as_branch, cause, message, state, created_us)"
         " VALUES (?, ?, (SELECT coalesce(max(ord), 0) + 1 FROM run), ?, nullif(?, ''), nullif(?, ''), ?, ?, 'running', ?)",
         "sisssssi", pl_json_str(o, "id"), (int64_t)seq, stages, pl_json_str(o, "of"), pl_json_str(o, "as"),
-        pl_json_str(o, "cause"), pl_json_str(o, "message"), num(o, "at"));
+        pl_json_str(o, "cause"), pl_json_str(o, "message"), pl_json_int(o, "at"));
 }
 
 static int apply_run_end(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     (void)seq;
     return pl_sql_exec(c, err, "UPDATE run SET state = ?, reason = ?, finished_us = ? WHERE id = ?", "ssis",
-                       pl_json_str(o, "state"), pl_json_str(o, "reason"), num(o, "at"), pl_json_str(o, "id"));
+                       pl_json_str(o, "state"), pl_json_str(o, "reason"), pl_json_int(o, "at"), pl_json_str(o, "id"));
 }
 
 static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, const json_t *record, const json_t *o,
@@ -225,7 +221,7 @@ static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, co
         c, err,
         "INSERT INTO stage(pipeline, version, position, project, name, branch, spec, code_root, code_identity, git, current)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-        "iiissssbbs", pipeline, num(record, "version"), position, pl_json_str(record, "project"), pl_json_str(o, "name"),
+        "iiissssbbs", pipeline, pl_json_int(record, "version"), position, pl_json_str(record, "project"), pl_json_str(o, "name"),
         pl_json_str(o, "branch"), spec, ROOT(code_root), ROOT(identity), git);
 }
 
@@ -243,8 +239,8 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
                                   "INSERT INTO pipeline(project, name, version, created_us, updated_us, source)"
                                   " VALUES (?1, ?2, ?3, ?4, ?4, ?5) ON CONFLICT(project, name) DO UPDATE"
                                   " SET version = excluded.version, updated_us = excluded.updated_us, source = excluded.source",
-                                  "ssiis", pl_json_str(o, "project"), pl_json_str(o, "name"), num(o, "version"), num(o, "at"),
-                                  source);
+                                  "ssiis", pl_json_str(o, "project"), pl_json_str(o, "name"), pl_json_int(o, "version"),
+                                  pl_json_int(o, "at"), source);
 
     r = r < 0 ? r
               : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", pl_json_str(o, "project"),
@@ -259,8 +255,8 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
                     c, err,
                     "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, filename, seq, run, created_us,"
                     " origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    "iihhsisis", id, num(o, "version"), &user, &effective, pl_json_str(o, "filename"), (int64_t)seq,
-                    pl_json_str(o, "run"), num(o, "at"), origin);
+                    "iihhsisis", id, pl_json_int(o, "version"), &user, &effective, pl_json_str(o, "filename"), (int64_t)seq,
+                    pl_json_str(o, "run"), pl_json_int(o, "at"), origin);
     json_array_foreach(json_object_get(o, "stages"), i, stage)
     {
         if (r < 0)
@@ -318,7 +314,7 @@ static int apply_source(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     return pl_sql_exec(c, err,
                        "INSERT INTO source(name, project, spec, created_us) VALUES (?, ?, ?, ?)"
                        " ON CONFLICT(name) DO UPDATE SET spec = excluded.spec",
-                       "sssi", pl_json_str(o, "name"), pl_json_str(o, "project"), spec, num(o, "at"));
+                       "sssi", pl_json_str(o, "name"), pl_json_str(o, "project"), spec, pl_json_int(o, "at"));
 }
 
 static int apply_source_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -339,7 +335,7 @@ static int apply_notify(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     return pl_sql_exec(c, err,
                        "INSERT INTO notify(name, project, spec, created_us) VALUES (?, ?, ?, ?)"
                        " ON CONFLICT(name) DO UPDATE SET spec = excluded.spec",
-                       "sssi", pl_json_str(o, "name"), pl_json_str(o, "project"), spec, num(o, "at"));
+                       "sssi", pl_json_str(o, "name"), pl_json_str(o, "project"), spec, pl_json_int(o, "at"));
 }
 
 static int apply_notify_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -398,9 +394,10 @@ static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl
         " started_us = excluded.started_us, finished_us = excluded.finished_us",
         "sssisssss"
         "hsssssiiii",
-        pl_json_str(o, "run"), pl_json_str(o, "project"), pl_json_str(o, "stage"), num(o, "version"), pl_json_str(o, "pipeline"),
-        pl_json_str(o, "state"), pl_json_str(o, "reason"), pl_json_str(o, "base"), pl_json_str(o, "output"), &code, inputs,
-        warnings, counts, ms, bytes, (int64_t)seq, num(o, "created"), num(o, "started"), num(o, "finished"));
+        pl_json_str(o, "run"), pl_json_str(o, "project"), pl_json_str(o, "stage"), pl_json_int(o, "version"),
+        pl_json_str(o, "pipeline"), pl_json_str(o, "state"), pl_json_str(o, "reason"), pl_json_str(o, "base"),
+        pl_json_str(o, "output"), &code, inputs, warnings, counts, ms, bytes, (int64_t)seq, pl_json_int(o, "created"),
+        pl_json_int(o, "started"), pl_json_int(o, "finished"));
     if (r < 0)
         return r;
     r = pl_sql_int(c, err, &id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss", pl_json_str(o, "run"),
@@ -418,7 +415,8 @@ static int apply_pack_state(struct pl_conn *c, const json_t *o, uint64_t seq, st
         return pl_sql_exec(c, err, "DELETE FROM pack_state WHERE project = ? AND pack = ?", "sb", pl_json_str(o, "project"),
                            ROOT(pack));
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO pack_state(project, pack, state, seq, at_us) VALUES (?, ?, ?, ?, ?)",
-                       "sbsii", pl_json_str(o, "project"), ROOT(pack), pl_json_str(o, "state"), (int64_t)seq, num(o, "at"));
+                       "sbsii", pl_json_str(o, "project"), ROOT(pack), pl_json_str(o, "state"), (int64_t)seq,
+                       pl_json_int(o, "at"));
 }
 
 static int apply_user(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -431,7 +429,7 @@ static int apply_user(struct pl_conn *c, const json_t *o, uint64_t seq, struct p
     return pl_sql_exec(
         c, err,
         "INSERT INTO user(name, roles, created_us) VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE SET roles = excluded.roles",
-        "ssi", pl_json_str(o, "name"), roles, num(o, "at"));
+        "ssi", pl_json_str(o, "name"), roles, pl_json_int(o, "at"));
 }
 
 static int apply_user_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -448,7 +446,7 @@ static int apply_token(struct pl_conn *c, const json_t *o, uint64_t seq, struct 
     return pl_sql_exec(c, err,
                        "INSERT INTO token(hash, user, name, role, scope, expires_us, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
                        "hssssii", &h, pl_json_str(o, "user"), pl_json_str(o, "name"), pl_json_str(o, "role"),
-                       pl_json_str(o, "scope"), num(o, "expires"), num(o, "at"));
+                       pl_json_str(o, "scope"), pl_json_int(o, "expires"), pl_json_int(o, "at"));
 }
 
 static int apply_token_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
@@ -465,7 +463,7 @@ static int apply_s3_key(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     return pl_sql_exec(
         c, err, "INSERT INTO s3_key(access_key, user, name, role, scope, expires_us, created_us) VALUES (?, ?, ?, ?, ?, ?, ?)",
         "sssssii", pl_json_str(o, "access_key"), pl_json_str(o, "user"), pl_json_str(o, "name"), pl_json_str(o, "role"),
-        pl_json_str(o, "scope"), num(o, "expires"), num(o, "at"));
+        pl_json_str(o, "scope"), pl_json_int(o, "expires"), pl_json_int(o, "at"));
 }
 
 static int apply_s3_key_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
