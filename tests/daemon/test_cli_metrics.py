@@ -54,6 +54,13 @@ def test_the_newest_runs_come_with_their_parameters_and_last_values(project, swe
     assert {row[0] for row in rows(project.d.ctl("metrics", f"{project.name}/train@{swept[0][:8]}"))[1]} == {swept[0][:8]}
 
 
+def test_a_metrics_json_counts_where_there_are_no_lines(project):
+    project.repo("in").stages(sh("end", """printf '{\\n  "loss": 0.5,\\n  "name": "a"\\n}\\n' >"$PL_OUT/metrics.json\""""))
+    project.run("in", {"f": "1"})
+    titles, table = rows(metrics(project, stage="end"))
+    assert (titles[-1], [row[-1] for row in table]) == ("loss", ["0.5"])
+
+
 @pytest.mark.parametrize("sort, column, expected", [
     ("accuracy", "accuracy", [0.5, 1, 1, 2]), ("-accuracy", "accuracy", [2, 1, 1, 0.5]), ("lr", "lr", [0.25, 0.25, 0.5, 0.5]), ("-k", "k", [2, 2, 1, 1])])
 def test_any_metric_or_parameter_sorts(project, swept, sort, column, expected):

@@ -38,6 +38,41 @@ static void take(struct pl_metrics *m, const char *data, size_t n, struct pl_buf
     }
 }
 
+/* Opens a file of the output folder. -1: it is missing, or is no regular file. */
+static int open_file(const struct pl_metrics *m, const char *name, struct stat *ret)
+{
+    int fd = openat(m->dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0 || (fstat(fd, ret) == 0 && S_ISREG(ret->st_mode)))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Takes metrics.json as one line: its line breaks, which are no part of any text in it, go with the indentation after
+ * them. */
+static void take_result(struct pl_metrics *m, struct pl_buf *out)
+{
+    char text[PL_METRICS_TEXT_MAX + 1];
+    struct stat st;
+    _cleanup_close_ int fd = open_file(m, PL_METRICS_RESULT, &st);
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text), 0);
+    bool indented = false;
+    size_t len = 0;
+
+    if (n <= 0 || n == (ssize_t)sizeof(text))
+        return;
+    for (ssize_t i = 0; i < n; i++) {
+        const bool end = text[i] == '\n' || text[i] == '\r';
+
+        indented = end || (indented && (text[i] == ' ' || text[i] == '\t'));
+        if (!indented)
+            text[len++] = text[i];
+    }
+    take(m, text, len, out);
+    finish_line(m, out);
+}
+
 void pl_metrics_poll(struct pl_metrics *m, int64_t now_ms, bool end, struct pl_buf *out)
 {
     _cleanup_close_ int fd = -1;
@@ -47,8 +82,10 @@ void pl_metrics_poll(struct pl_metrics *m, int64_t now_ms, bool end, struct pl_b
 
     m->milli_tokens = PL_MIN(m->milli_tokens + (now_ms - m->refilled_ms) * PL_METRICS_RATE, PL_METRICS_BURST * 1000);
     m->refilled_ms = now_ms;
-    fd = openat(m->dirfd, PL_METRICS_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+    fd = open_file(m, PL_METRICS_FILE, &st);
+    if (fd < 0 && end && m->inode == 0)
+        take_result(m, out);
+    if (fd < 0)
         return;
     if (st.st_ino != m->inode || (uint64_t)st.st_size < m->offset) {
         m->inode = st.st_ino;

@@ -1,13 +1,15 @@
 /* metrics_file: follows metrics.jsonl in the output folder while the command writes it. Returns complete
  * lines of at most PL_METRICS_LINE_MAX bytes, at most PL_METRICS_RATE per second on average, with bursts of
  * PL_METRICS_BURST. Lines beyond that are not returned; the file itself is output like any other and keeps
- * them all. One thread. */
+ * them all. A command that writes no metrics.jsonl but a metrics.json has that as its one line. One thread. */
 #pragma once
 
 #include "storage/base/buf.h"
 
 #define PL_METRICS_FILE     "metrics.jsonl"
+#define PL_METRICS_RESULT   "metrics.json" /* in the place of the file: read once, when the command has ended */
 #define PL_METRICS_LINE_MAX 1024u
+#define PL_METRICS_TEXT_MAX 65536u /* most bytes of metrics.json; a larger one is not read */
 #define PL_METRICS_RATE     10
 #define PL_METRICS_BURST    100
 #define PL_METRICS_POLL_MS  250

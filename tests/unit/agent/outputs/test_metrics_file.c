@@ -124,6 +124,54 @@ static void what_is_no_file_is_left_alone(void **state)
     assert_string_equal(poll_at(f, 0, true), "");
 }
 
+static void put(struct fixture *f, const char *name, const char *text)
+{
+    int fd = openat(f->dirfd, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+    assert_int_equal(pl_io_write(fd, text, strlen(text), "test", NULL), 0);
+    close(fd);
+}
+
+static void metrics_json_is_the_one_line_of_a_command_without_lines(void **state)
+{
+    static const struct {
+        const char *text, *line;
+    } rows[] = {
+        {"{\"loss\": 0.5}", "{\"loss\": 0.5}\n"},
+        {"{\n  \"loss\": 0.5,\r\n\t\"name\": \"a  b\"\n}\n", "{\"loss\": 0.5,\"name\": \"a  b\"}\n"},
+        {"", ""},
+        {"\n\n", ""},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
+        put(f, PL_METRICS_RESULT, rows[i].text);
+        pl_metrics_start(&f->m, f->dirfd, 0);
+        assert_string_equal(poll_at(f, 0, false), "");
+        assert_string_equal(poll_at(f, 0, true), rows[i].line);
+    }
+    /* with lines of its own it is not read */
+    put(f, PL_METRICS_RESULT, "{\"loss\": 0.5}");
+    append(f, "{\"loss\": 0.4}\n");
+    pl_metrics_start(&f->m, f->dirfd, 0);
+    assert_string_equal(poll_at(f, 0, true), "{\"loss\": 0.4}\n");
+}
+
+static void a_metrics_json_that_is_too_large_is_left_alone(void **state)
+{
+    static char text[PL_METRICS_TEXT_MAX + 2];
+    struct fixture *f = *state;
+
+    memset(text, ' ', sizeof text - 1);
+    text[0] = '{';
+    text[sizeof text - 2] = '}';
+    put(f, PL_METRICS_RESULT, text);
+    assert_string_equal(poll_at(f, 0, true), "");
+    assert_int_equal(unlinkat(f->dirfd, PL_METRICS_RESULT, 0), 0);
+    assert_int_equal(symlinkat("/proc/self/environ", f->dirfd, PL_METRICS_RESULT), 0);
+    assert_string_equal(poll_at(f, 0, true), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +180,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_is_written_anew_is_read_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ten_lines_a_second_after_a_burst, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_file_is_left_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(metrics_json_is_the_one_line_of_a_command_without_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_metrics_json_that_is_too_large_is_left_alone, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
