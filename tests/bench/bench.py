@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import bucket
+import environments
 import gateway
 import kube
 import losses
@@ -21,7 +22,8 @@ import space
 import spine
 import works
 
-EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY, **losses.EVERY, **sources.EVERY}
+EVERY = {**works.EVERY, **spine.EVERY, **space.EVERY, **gateway.EVERY, **s3.EVERY, **kube.EVERY, **losses.EVERY, **sources.EVERY,
+         **environments.EVERY}
 UNITS = {"s": "{:.2f} s", "ms": "{:.1f} ms", "MB": "{:.2f} MB", "MB/s": "{:,.0f} MB/s", "MiB": "{:.1f} MiB", "KiB": "{:.0f} KiB", "times": "{:.2f} ×", "share": "{:.3f}", "percent": "{:.2f} %",
          "a second": "{:,.0f}/s", "requests": "{:,.0f}"}
 
@@ -67,7 +69,7 @@ def cell(row, name):
 
 
 def table(rows):
-    known = ["ours", *(kind.name for kind in peers.EVERY), "xargs", "raw", *(kind.name for kind in bucket.EVERY)]
+    known = ["ours", *(kind.name for kind in peers.EVERY), "xargs", "raw", "by hand", *(kind.name for kind in bucket.EVERY)]
     names = [name for name in dict.fromkeys(known) if any(name in row["values"] for row in rows)]
     lines = [["work", *names, "goal", "met"]]
     for row in rows:

@@ -25,6 +25,8 @@
 #   sources_idle   1,000 sources in git with nothing new, over two rounds of looks: processor and memory
 #   sources_large  a push to a repository of 100,000 files and 10,000 commits, beside git fetch
 #   sources_push   a push to a small one, until its job runs
+#   setup     numpy and scikit-learn installed for a stage, beside venv and pip by hand; the start of a worker with them
+#   image     a stage in an image, got by a real podman, beside one without; as root
 #   idle      the memory of a daemon that does nothing
 #   graph     the graph of repos and stages: 1,000 and 10,000 stages laid out, whole and folded; its API over 1,000 stages that have run
 #   history   the list of runs over 200,000 runs with 1,000,000 jobs

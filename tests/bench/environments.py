@@ -1,0 +1,129 @@
+"""What an environment costs: `setup` beside the installer by hand, over the same packages on the loopback; and commands in an image, got by a real podman.
+
+  setup    numpy and scikit-learn: the first job, and the start of a worker later, beyond that of a stage without an environment
+  image    the start of a worker in an image, and a datum after the first, beyond those of a stage without an image
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import measure
+import ours
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "support"), str(pathlib.Path(__file__).parents[1] / "daemon")]
+import by_path  # noqa: E402  the folders must be on the path first
+import image_registry  # noqa: E402
+import image_root  # noqa: E402
+from package_index import Index  # noqa: E402
+
+servers = by_path.load("s3_servers", "s3/servers.py")
+PACKAGES = ("numpy==2.1.3", "scikit-learn==1.6.1")
+STARTS = 15
+DATUMS = 40
+
+
+def wheels():
+    """The packages with what they need, from the cache of the tests."""
+    def make(folder):
+        subprocess.run(["/usr/bin/python3", "-m", "venv", folder / "tool"], check=True)
+        subprocess.run([folder / "tool/bin/python", "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", folder, *PACKAGES], check=True)
+        shutil.rmtree(folder / "tool")
+    folder = servers.cached("wheels-" + "-".join(one.replace("==", "-") for one in PACKAGES), make)
+    return [(path.name, path.read_bytes()) for path in folder.glob("*.whl")]
+
+
+def put(target, folder, name):
+    (folder / name).write_text(name)
+    return target.ctl_json("put", "file", f"in@master:/{name}", "-f", folder / name)[0]["run"]
+
+
+def seconds(target, run, stage):
+    """How long a job took, from the start of its first worker to its end."""
+    job = next(j for j in target.ctl_json("inspect", "run", run)[0]["jobs"] if j["stage"] == stage)
+    if job["state"] != "success":
+        raise measure.Failed(f"stage {stage}: {job['reason']}")
+    return (job["finished_us"] - job["created_us"]) / 1e6
+
+
+def starts(target, folder, stages):
+    """Runs over one new file each, whose workers are new ones -> {stage: seconds}."""
+    found = {stage: [] for stage in stages}
+    for i in range(STARTS):
+        run = put(target, folder, f"more{i}")
+        target.ctl("wait", "run", run)
+        for stage in stages:
+            found[stage].append(seconds(target, run, stage))
+        measure.settle()
+    return {stage: measure.median(values) for stage, values in found.items()}
+
+
+def setup(bench):
+    bench.say("setup: numpy and scikit-learn, by hand and by setup, from an index on the loopback")
+    folder = bench.folder / "setup"
+    folder.mkdir(parents=True)
+    index = Index(*wheels())
+    env = {"PIP_INDEX_URL": index.url, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    (folder / "requirements.txt").write_text("\n".join(PACKAGES) + "\n")
+    hand, first = [], []
+    try:
+        for i in range(bench.runs):
+            measure.settle()
+            made = measure.run(["sh", "-ec", f"/usr/bin/python3 -m venv {folder}/venv{i} && {folder}/venv{i}/bin/python -m pip install --no-cache-dir -q -r {folder}/requirements.txt"], env)
+            hand.append(made.wall)
+            measure.settle()
+            with ours.Daemon(folder / f"d{i}", ["--linger", "0s"], **env) as target:
+                target.folder = folder  # the spec lies beside its requirements
+                target.pipeline({"pipeline": "p", "repos": {"in": {}}, "stages": [
+                    {"name": "bare", "input": {"repo": "in", "glob": "/*"}, "run": ["true"]},
+                    {"name": "used", "input": {"repo": "in", "glob": "/*"}, "setup": {"python": "requirements.txt"}, "run": ["true"]}]})
+                run = put(target, folder, "first")
+                target.ctl("wait", "run", run)
+                first.append(seconds(target, run, "used-setup"))
+                if i == bench.runs - 1:
+                    later = starts(target, folder, ("bare", "used"))
+    finally:
+        index.close()
+    values = {"ours": measure.median(first), "by hand": measure.median(hand)}
+    bench.row("setup of numpy + scikit-learn, the first time; beside venv and pip", "s", values, "≤ 1.1 ×", values["ours"] <= 1.1 * values["by hand"])
+    beyond = 1000 * (later["used"] - later["bare"])
+    bench.row("… a later job of one datum with a new worker, beyond one without an environment", "ms", {"ours": beyond}, "≤ 50 ms", beyond <= 50)
+
+
+def image(bench):
+    if os.geteuid() != 0 or not shutil.which("podman"):
+        raise measure.Failed("podman is missing, or this is not root")
+    bench.say("image: commands in an image that a real podman gets from a registry on the loopback")
+    folder = bench.folder / "image"
+    folder.mkdir(parents=True)
+    registry = image_registry.Registry()
+    registry.add("library/tools", "1", registry.layer(image_root.make(folder / "root", "true", "cat")))
+    (folder / "storage.conf").write_text(f'[storage]\ndriver = "overlay"\nrunroot = "{folder}/run"\ngraphroot = "{folder}/store"\n')
+    (folder / "registries.conf").write_text(f'[[registry]]\nprefix = "docker.io"\nlocation = "{registry.address}"\ninsecure = true\n')
+    env = {"CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf", "CONTAINERS_REGISTRIES_CONF": f"{folder}/registries.conf"}
+    stages = [{"name": name, "input": {"repo": "in", "glob": "/*"}, "run": ["true"], **more} for name, more in (("bare", {}), ("used", {"image": "tools:1"}))]
+    try:
+        with ours.Daemon(folder / "d", ["--linger", "0s"], **env) as target:
+            target.pipeline({"pipeline": "p", "repos": {"in": {}}, "stages": stages})
+            target.ctl("wait", "run", put(target, folder, "first"))
+            later = starts(target, folder, ("bare", "used"))
+            many = folder / "many"
+            many.mkdir()
+            for i in range(DATUMS):
+                (many / f"n{i}").write_text(str(i))
+            run = target.ctl_json("put", "file", "in@master:/", "-r", "-f", many)[0]["run"]
+            target.ctl("wait", "run", run)
+            spent = {}
+            for stage in ("bare", "used"):
+                rows = target.ctl_json("list", "datum", f"{stage}@{run}", "--all")[0]["datums"]
+                spent[stage] = measure.median([row["ms"]["held"] for row in rows if row["state"] == "success" and row["ms"]["wait"] == 0] or [0])
+    finally:
+        subprocess.run(["podman", "image", "unmount", "--all", "--force"], env={**os.environ, **env}, capture_output=True, check=False)
+        registry.close()
+    beyond = 1000 * (later["used"] - later["bare"])
+    bench.row("image: a job of one datum with a new worker, beyond one without an image", "ms", {"ours": beyond}, "", None)
+    bench.row("… a datum after the first, beyond one without an image", "ms", {"ours": spent["used"] - spent["bare"]}, "≤ 5 ms", spent["used"] - spent["bare"] <= 5)
+
+
+EVERY = {"setup": setup, "image": image}
