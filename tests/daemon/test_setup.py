@@ -1,5 +1,7 @@
 """`setup`: environments that are made once, in a stage of their own, and are at /pl/env in every worker."""
 import json
+import os
+import subprocess
 import tempfile
 import time
 
@@ -9,6 +11,7 @@ import pytest
 from conftest import SANDBOX, wait_until
 from package_index import Index, wheel
 from test_python import follow
+from test_transfer_space import disks  # noqa: F401  a fixture
 from test_try import Desk
 
 servers = by_path.load("servers", "s3/servers.py")
@@ -281,6 +284,21 @@ def test_a_time_limit_ends_what_never_ends(daemon, desk, index):
     create(daemon, desk, own)
     run = pushed(daemon, state="failure")
     assert "3s" in run["job"]["train-setup"]["reason"], run["job"]["train-setup"]["reason"]
+
+
+@pytest.mark.others_work
+def test_a_disk_that_fills_while_it_is_stored(make_daemon, desk, index, disks):
+    disk = disks("store", 64)
+    daemon = make_daemon("--store", f"file://{disk}/store").start()
+    daemon.ctl("create", "repo", "in")
+    index.add(wheel("big", "1", {"big.bin": os.urandom(80 << 20)}))
+    create(daemon, desk, stage(index, run=["true"]), requirements="big\n")
+    run = pushed(daemon, state="failure")
+    assert "space" in run["job"]["train-setup"]["reason"].lower(), run["job"]["train-setup"]["reason"]
+    assert run["job"]["train"]["state"] == "unrunnable"
+    # --- with room the next run makes it
+    subprocess.run(["mount", "-o", "remount,size=512m", disk], check=True)
+    assert pushed(daemon)["job"]["train"]["state"] == "success"
 
 
 WHEELS = ("numpy==2.1.3", "scikit-learn==1.6.1")
