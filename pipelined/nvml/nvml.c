@@ -78,7 +78,7 @@ static int bind(struct pl_nvml *n, struct pl_err *err)
     return 0;
 }
 
-bool pl_nvml_folder(char *ret)
+bool pl_nvml_folder(char ret[PATH_MAX])
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     struct link_map *map = NULL;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "storage/base/err.h"
+#include <limits.h>
 
 struct pl_nvml;
 
@@ -40,5 +41,5 @@ int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, str
 /* Reads what a GPU does now. It takes a few milliseconds. */
 PL_MUST_CHECK
 int pl_nvml_read_use(struct pl_nvml *n, unsigned index, struct pl_nvml_use *ret, struct pl_err *err);
-/* Finds the folder of the driver's libraries, which has room for PATH_MAX bytes. False if there is none. */
-bool pl_nvml_folder(char *ret);
+/* Finds the folder of the driver's libraries. False if there is none. */
+bool pl_nvml_folder(char ret[PATH_MAX]);

@@ -3,13 +3,18 @@
 
 #include "pipelined/text/json_text.h"
 #include "storage/base/buf.h"
+#include "storage/base/hash.h"
 #include "storage/system/program_run.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -17,9 +22,10 @@
 #define OUTPUT_MAX (4u << 20)
 
 /* What podman or a registry says of an image that will not come, however often it is asked for. */
-static const char *const hopeless[] = {"manifest unknown",  "not found",      "name unknown",        "unauthorized", "denied",
-                                       "invalid reference", "no image found", "does not exist",      "status 404",   "status 403",
-                                       "status 401",        "unknown blob",   "unsupported manifest"};
+static const char *const hopeless[] = {"manifest unknown", "not found",           "name unknown",      "unauthorized",
+                                       "denied",           "invalid reference",   "must be lowercase", "no image found",
+                                       "does not exist",   "status 404",          "status 403",        "status 401",
+                                       "unknown blob",     "unsupported manifest"};
 
 /* Names of architectures: of images, and as uname(2) has them. */
 static const struct {
@@ -42,10 +48,11 @@ bool pl_image_has_podman(const char *podman)
     return false;
 }
 
-json_t *pl_image_request(const char *podman, const struct pl_stage *stage)
+json_t *pl_image_request(const char *podman, const char *locks, const struct pl_stage *stage)
 {
-    json_t *out = json_pack("{s:s, s:s, s:s*, s:s*}", "podman", podman, "name", stage->image, "run",
-                            stage->n_run ? stage->run[0] : NULL, "script", stage->script);
+    _cleanup_free_ char *line = stage->script ? strndup(stage->script, PL_MIN(strcspn(stage->script, "\n"), 4096u)) : NULL;
+    json_t *out = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "podman", podman, "name", stage->image, "locks", locks, "run",
+                            stage->n_run ? stage->run[0] : NULL, "script", line);
 
     for (size_t i = 0; i < stage->n_env; i++)
         if (pl_streq(stage->env[i].key, "PATH"))
@@ -95,17 +102,35 @@ static void full_name(const char *name, char *out, size_t size)
 /* The code of an error that podman reports in these words. */
 static int code_of(const char *words)
 {
+    if (strcasestr(words, "permission denied") || strcasestr(words, "executable file not found"))
+        return PL_EUNAVAILABLE; /* of this machine */
     for (size_t i = 0; i < PL_ARRAY_SIZE(hopeless); i++)
         if (strcasestr(words, hopeless[i]))
             return PL_ESTAGE;
     return PL_EUNAVAILABLE;
 }
 
+int pl_image_check_name(const char *name, struct pl_err *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
+    const size_t n = strlen(name), host = strcspn(name, "/");
+    const char *colon = memchr(name, ':', host);
+    bool good = n > 0 && n <= PL_IMAGE_NAME_MAX && strspn(name, allowed) == n && !strchr("._-/:@", *name) && !strstr(name, "//");
+
+    /* before a slash a colon is followed by a port: "dir:/x" and the like are places on this machine */
+    if (good && colon && name[host] == '/')
+        good = strspn(colon + 1, "0123456789") == (size_t)(name + host - colon - 1) && name + host > colon + 1;
+    return good ? 0
+                : pl_err_set(err, PL_EINVAL,
+                             "image \"%.200s\" is not the name of an image: use [REGISTRY/]NAME[:TAG][@DIGEST], at most %u bytes",
+                             name, PL_IMAGE_NAME_MAX);
+}
+
 static int pull(const char *podman, const char *name, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     struct pl_err why = {0};
-    char full[600];
+    char full[PL_IMAGE_NAME_MAX + 32];
     const char *const argv[] = {podman, "pull", "-q", full, NULL};
     int r;
 
@@ -162,6 +187,8 @@ static int mount_root(const char *podman, const char *name, struct pl_buf *root,
     const bool alone = geteuid() != 0;
     const char *const argv[] = {podman, "unshare", podman, "image", "mount", name, NULL};
     const char *const own[] = {podman, "image", "mount", name, NULL};
+    char path[PATH_MAX], text[32] = "";
+    FILE *f;
     int r = run(alone ? argv : own, LOOK_MS, root, err);
 
     if (r == 0 && (!pl_buf_str(root) || root->len == 0 || *root->data != '/'))
@@ -172,22 +199,13 @@ static int mount_root(const char *podman, const char *name, struct pl_buf *root,
     *ret_holder = 0;
     if (!alone)
         return 0;
-    {
-        const char *run_dir = getenv("XDG_RUNTIME_DIR");
-        char path[4096], text[32] = "";
-        FILE *f;
-
-        if (run_dir)
-            snprintf(path, sizeof path, "%.4000s/libpod/tmp/pause.pid", run_dir);
-        else
-            snprintf(path, sizeof path, "/tmp/podman-run-%u/libpod/tmp/pause.pid", (unsigned)geteuid());
-        f = fopen(path, "re");
-        if (!f || !fgets(text, sizeof text, f) || strtoll(text, NULL, 10) <= 0)
-            r = pl_err_set(err, PL_EUNAVAILABLE, "podman keeps no namespace open: %.900s has no process", path);
-        if (f)
-            fclose(f);
-        *ret_holder = strtoll(text, NULL, 10);
-    }
+    snprintf(path, sizeof path, "%.4000s/libpod/tmp/pause.pid", getenv("XDG_RUNTIME_DIR"));
+    f = fopen(path, "re");
+    if (!f || !fgets(text, sizeof text, f) || strtoll(text, NULL, 10) <= 0)
+        r = pl_err_set(err, PL_EUNAVAILABLE, "podman keeps no namespace open: %.900s has no process", path);
+    if (f)
+        fclose(f);
+    *ret_holder = strtoll(text, NULL, 10);
     return r;
 }
 
@@ -203,20 +221,68 @@ static int describe(const char *podman, const char *name, const json_t *found, s
     r = r < 0 ? r : mount_root(podman, name, &root, &holder, err);
     if (r < 0)
         return r;
-    return pl_image_read(json_pack("{s:s, s:s, s:s, s:o, s:I}", "name", name, "root", (const char *)root.data, "digest",
-                                   digest ? digest : pl_json_str(found, "Id"), "env", env ? json_incref(env) : json_array(),
-                                   "holder", (json_int_t)holder),
-                         ret, err);
+    r = pl_image_read(json_pack("{s:s, s:s, s:s, s:o, s:I}", "name", name, "root", (const char *)root.data, "digest",
+                                digest ? digest : pl_json_str(found, "Id"), "env", env ? json_incref(env) : json_array(),
+                                "holder", (json_int_t)holder),
+                      ret, err);
+    if (r == 0 && json_dumpb(ret->doc, NULL, 0, JSON_COMPACT) > PL_IMAGE_TEXT_MAX) {
+        pl_image_finish(ret);
+        r = pl_err_set(err, PL_ESTAGE, "image %.300s sets variables of more than %u bytes", name, PL_IMAGE_TEXT_MAX);
+    }
+    return r;
 }
 
-int pl_image_get(const char *podman, const char *name, struct pl_image *ret, struct pl_err *err)
+/* Opens the lock of an image; whoever has it may fetch the image. The lock ends with the descriptor. -1: there is no
+ * folder for locks. */
+static int lock(const char *folder, const char *name)
+{
+    char path[PATH_MAX], hex[PL_HASH_HEX + 1];
+    struct pl_hash h;
+    int fd;
+
+    if (!folder)
+        return -1;
+    pl_hash_sha256(name, strlen(name), &h);
+    snprintf(path, sizeof path, "%.4000s/image-%.16s.lock", folder, pl_hash_hex(&h, hex));
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    while (fd >= 0 && flock(fd, LOCK_EX) < 0 && errno == EINTR)
+        ;
+    return fd;
+}
+
+/* Without root podman keeps its namespace by a process whose number is below $XDG_RUNTIME_DIR. A service of the system
+ * has no such variable. */
+static int set_runtime_dir(struct pl_err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (geteuid() == 0 || getenv("XDG_RUNTIME_DIR"))
+        return 0;
+    snprintf(path, sizeof path, "/run/user/%u", (unsigned)geteuid());
+    if (access(path, W_OK) < 0)
+        snprintf(path, sizeof path, "%.4000s/podman-run-%u", tmp ? tmp : "/tmp", (unsigned)geteuid());
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return pl_err_errno(err, errno, "%s", path);
+    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return pl_err_set(err, PL_EUNAVAILABLE,
+                          "podman needs a folder of its own, and %.900s is not this user's: set XDG_RUNTIME_DIR", path);
+    return setenv("XDG_RUNTIME_DIR", path, 1) < 0 ? pl_err_nomem(err) : 0;
+}
+
+int pl_image_get(const char *podman, const char *name, const char *locks, struct pl_image *ret, struct pl_err *err)
 {
     json_t *found = NULL;
-    int r = inspect(podman, name, &found, err);
+    int r = pl_image_check_name(name, err) < 0 ? PL_ESTAGE : set_runtime_dir(err);
 
+    r = r < 0 ? r : inspect(podman, name, &found, err);
     if (r == 1) {
-        r = pull(podman, name, err);
-        r = r < 0 ? r : inspect(podman, name, &found, err);
+        _cleanup_close_ int held = lock(locks, name);
+
+        r = held < 0 ? 1 : inspect(podman, name, &found, err); /* another process may have fetched it meanwhile */
+        r = r == 1 ? pull(podman, name, err) : r;
+        r = r < 0 || found ? r : inspect(podman, name, &found, err);
         if (r == 1)
             r = pl_err_set(err, PL_EUNAVAILABLE, "image %.300s was fetched, but podman does not have it", name);
     }
@@ -262,10 +328,12 @@ int pl_image_enter(const struct pl_image *i, struct pl_err *err)
         const char *name;
         int kind;
     } kinds[] = {{"user", CLONE_NEWUSER}, {"mnt", CLONE_NEWNS}};
+    _cleanup_close_ int here = -1;
     int fds[2], r = 0;
 
     if (i->holder == 0)
         return 0;
+    here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC); /* entering a mount namespace moves to its root */
     for (size_t k = 0; k < 2; k++) {
         char path[64];
 
@@ -277,5 +345,7 @@ int pl_image_enter(const struct pl_image *i, struct pl_err *err)
             r = pl_err_errno(err, errno, "podman's namespace (process %d)", (int)i->holder);
     for (size_t k = 0; k < 2; k++)
         pl_closep(&fds[k]);
+    if (r == 0 && here >= 0 && fchdir(here) < 0)
+        r = pl_err_errno(err, errno, "the working folder in podman's namespace");
     return r;
 }

@@ -19,10 +19,15 @@
 #define PL_IMAGE_PODMAN "podman"
 /* how long a fetch of an image may take */
 #define PL_IMAGE_FETCH_MS (6 * 3600 * INT64_C(1000))
+#define PL_IMAGE_NAME_MAX 512u /* most bytes of an image's name */
+/* most bytes of a description (pl_image.doc) as text, which the agent gets as one argument */
+#define PL_IMAGE_TEXT_MAX 100000u
+/* exit code of the agent's --get-image if no other try will do better */
+#define PL_IMAGE_EXIT_HOPELESS 2
 
-/* An image of this machine, as text for the agent's option --image. */
+/* An image of this machine. `doc` is the argument of the agent's option --image. */
 struct pl_image {
-    json_t *doc;        /* owner of all texts */
+    json_t *doc;        /* owner of all texts: {"name", "root", "digest", "env", "holder"} */
     const char *name;   /* as the stage has it */
     const char *root;   /* folder with the image's files */
     const char *digest; /* "docker.io/library/debian@sha256:…"; of an image without a registry its id */
@@ -34,15 +39,22 @@ struct pl_image {
 /* Describes what a stage runs in its image, for pl_stage_image_get of the agent, which checks that its programs are there.
  * A new reference; NULL without memory.
  *
- *   {"podman": PROGRAM, "name": IMAGE, "run"?: first word, "script"?: text, "path"?: the stage's own PATH,
- *    "environment"?: true: the stage has an environment, whose programs are not known} */
-json_t *pl_image_request(const char *podman, const struct pl_stage *stage);
-/* Fetches the image unless this machine has it, and mounts its files. `podman`: the program. The caller finishes
- * `ret`. PL_ESTAGE: trying again will fail in the same way (no such image, no right to it, another architecture);
+ *   {"podman": PROGRAM, "name": IMAGE, "locks"?: folder, "run"?: first word, "script"?: first line,
+ *    "path"?: the stage's own PATH, "environment"?: true: the stage has an environment, whose programs are not known}
+ *
+ * `locks`: an image is fetched by one process at a time of all that name this folder; NULL = none. */
+json_t *pl_image_request(const char *podman, const char *locks, const struct pl_stage *stage);
+/* Checks that the text is the name of an image in a registry or on this machine, NAME[:TAG][@DIGEST], and nothing else
+ * that podman would take: an option, or a store or archive at some path. PL_EINVAL. */
+PL_MUST_CHECK
+int pl_image_check_name(const char *name, struct pl_err *err);
+/* Fetches the image unless this machine has it, and mounts its files. `podman`: the program. `locks`: as for
+ * pl_image_request. Without root it sets XDG_RUNTIME_DIR, if nobody else has, so that podman's namespace is found. The
+ * caller finishes `ret`. PL_ESTAGE: trying again will fail in the same way (no such image, no right to it, another architecture);
  * PL_EUNAVAILABLE: the registry or podman does not work now. */
 PL_MUST_CHECK
-int pl_image_get(const char *podman, const char *name, struct pl_image *ret, struct pl_err *err);
-/* Reads what pl_image_write wrote. Takes over `doc`, also on failure. PL_EINVAL. */
+int pl_image_get(const char *podman, const char *name, const char *locks, struct pl_image *ret, struct pl_err *err);
+/* Reads the `doc` of an image. Takes over `doc`, also on failure. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_image_read(json_t *doc, struct pl_image *ret, struct pl_err *err);
 void pl_image_finish(struct pl_image *i);

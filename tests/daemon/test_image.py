@@ -114,14 +114,23 @@ def test_its_digest_is_on_record(daemon, desk, podman):
     run = daemon.default.run("in", {"a": "1"})
     why = daemon.ctl("why", "s@master:/a/out", "--json")
     assert why.json["image_id"] == DIGEST, why.out
-    assert DIGEST in daemon.ctl("inspect", "job", "s", "--json").out
-    # --- a worker that outlives its daemon runs in the same image
-    assert run["job"]["s"]["warnings"] == []
+    assert DIGEST in daemon.ctl("inspect", "job", "s", "--json").out and run["job"]["s"]["warnings"] == []
+
+
+def test_a_worker_that_outlives_its_daemon_is_in_the_same_image(daemon, desk, podman):
+    create(daemon, desk, stage("i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done", workers=1))
+    commit = daemon.default.commit("in", {"a": "1", "b": "2"})["run"]
+    daemon.wait_job(commit, "s", lambda job: job["state"] == "running", "the job")
+    daemon.process.kill()
+    daemon.process.wait()
+    daemon.start()
+    run = daemon.default.wait(commit)
+    assert run["state"] == "success" and {a["image_id"] for a in daemon.default.datums("s", run["id"])} == {DIGEST}
 
 
 def test_it_is_fetched_once_for_all_workers(daemon, desk, podman):
     podman.close()
-    create(daemon, desk, stage(workers=8), {**stage(workers=8), "name": "t"})
+    create(daemon, desk, stage(workers=8), {**stage("cat /etc/of-the-image", workers=8), "name": "t"})  # another request for the same image
     commit = daemon.default.commit("in", {f"f{i}": str(i) for i in range(40)})["run"]
     wait_until(podman.waits, "the fetch")
     fd = podman.open()
@@ -221,6 +230,56 @@ def test_links_of_an_image_lead_into_the_image(daemon, desk, podman):
     assert daemon.default.logs("s", run=run["id"]) == ""
 
 
+@pytest.mark.parametrize("name", ["etc", "var", "opt"])
+def test_a_folder_that_is_a_link_leads_into_the_image(daemon, desk, podman, tmp_path, name):
+    """Else the command would see a folder of this machine."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/key").write_text("secret")
+    if (podman.root / name).is_dir():
+        (podman.root / name).rename(podman.root / f"old-{name}")
+    (podman.root / name).symlink_to(tmp_path / "private")
+    create(daemon, desk, stage(f'ls /{name} 2>/dev/null | cat; ! cat /{name}/key 2>/dev/null; echo done'))
+    run = daemon.default.run("in", {"a": "1"})
+    said = daemon.default.logs("s", run=run["id"]).splitlines()
+    assert said[-1] == "done" and "key" not in said and "secret" not in said, said
+
+
+def test_secrets_come_before_variables_of_the_image_and_in_its_folders(daemon, desk, podman):
+    podman.add("tools:2", env=("PATH=/usr/bin", "TOKEN=of the image", "PL_STAGE=another", "VIRTUAL_ENV=/x"))
+    (podman.root / "opt/deep/beside").mkdir(parents=True)
+    (podman.root / "opt/deep/beside/file").write_text("beside\n")
+    (podman.root / "srv").symlink_to("/usr/bin")
+    daemon.ctl("create", "secret", "s", "--file", f"token={daemon.write('token', 'hush')}")
+    mounts = [{"name": "s", "mount": path} for path in ("/opt/deep/secret", "/srv/secret", "/opt/new")]
+    script = 'test "$TOKEN" = hush; echo "$PL_STAGE"; for f in /opt/deep/secret /srv/secret /opt/new; do test "$(cat $f/token)" = hush; done; cat /opt/deep/beside/file'
+    create(daemon, desk, stage(script, image="tools:2", secrets=[{"name": "s", "key": "token", "env": "TOKEN"}, *mounts]))
+    run = daemon.default.run("in", {"a": "1"})
+    assert daemon.default.logs("s", run=run["id"]) == "s\nbeside\n"
+    assert not (podman.root / "usr/bin/secret").exists() and not os.path.exists("/usr/bin/secret")
+
+
+def test_a_long_script(daemon, desk, podman):
+    create(daemon, desk, stage("# " + 300_000 * "x" + "\necho done"))
+    run = daemon.default.run("in", {"a": "1"})
+    assert daemon.default.logs("s", run=run["id"]) == "done\n"
+
+
+@pytest.mark.parametrize("name", ["--help", "dir:/etc", "containers-storage:[vfs@/tmp/x]y", "a b", "/x", "docker://x", "x" * 513])
+def test_what_is_no_name_of_an_image_is_refused(daemon, desk, podman, name):
+    done = create(daemon, desk, stage(image=name), ok=False)
+    assert done.code == 5 and "is not the name of an image: use [REGISTRY/]NAME[:TAG][@DIGEST], at most 512 bytes" in done.err, done.err
+    assert podman.calls() == []
+
+
+def test_podman_that_goes_is_no_reason_for_the_files_of_the_machine(daemon, desk, podman):
+    create(daemon, desk, stage())
+    podman.program.rename(podman.program.with_name("gone"))
+    commit = daemon.default.commit("in", {"a": "1"})["run"]
+    wait_until(lambda: "No such file or directory" in daemon.ctl("list", "job").out, "the reason")
+    podman.program.with_name("gone").rename(podman.program)
+    assert daemon.default.wait(commit, timeout=90)["job"]["s"]["state"] == "success"
+
+
 def test_a_stage_without_an_image_beside_one_that_has_one(daemon, desk, podman):
     create(daemon, desk, stage(), {"name": "t", "input": {"repo": "in", "glob": "/*"}, "script": "test ! -e /etc/of-the-image; echo here"})
     run = daemon.default.run("in", {"a": "1"})
@@ -250,7 +309,7 @@ NOT_USED = "image tools:1 is not used: commands run with this machine's files; t
 
 
 def test_without_podman_a_new_stage_is_refused_with_both_ways(make_daemon, desk):
-    daemon = make_daemon().start()
+    daemon = make_daemon("--podman", "/nowhere/podman").start()
     daemon.ctl("create", "repo", "in")
     done = create(daemon, desk, stage("echo here"), ok=False)
     assert done.code != 0 and BOTH_WAYS in done.err, done.err
@@ -277,7 +336,7 @@ def test_a_stage_that_was_there_goes_on_with_a_warning(make_daemon, desk, podman
     create(daemon, desk, stage("echo here >$PL_OUT/f"))
     daemon.default.run("in", {"a": "1"})
     daemon.stop()
-    daemon.start()
+    daemon.start("--podman", "/nowhere/podman")
     run = daemon.default.run("in", {"b": "1"})
     assert run["job"]["s"]["warnings"] == [NOT_USED]
     done = daemon.ctl("update", "pipeline", "-f", desk.spec(stage("echo again")), "--yes")
@@ -289,3 +348,10 @@ def test_without_a_sandbox_an_image_is_refused(make_daemon, desk, podman):
     daemon.ctl("create", "repo", "in")
     done = create(daemon, desk, stage("echo here"), ok=False)
     assert "image tools:1 needs a sandbox: start the daemon without --sandbox none; or \"image_required\": false" in done.err, done.err
+
+
+def test_a_daemon_that_uses_no_images_says_so(make_daemon, desk):
+    daemon = make_daemon("--podman", "").start()
+    daemon.ctl("create", "repo", "in")
+    done = create(daemon, desk, stage("echo here"), ok=False)
+    assert 'image tools:1 needs podman, which this daemon does not use: start it without --podman ""; or "image_required": false' in done.err, done.err

@@ -601,6 +601,7 @@ def test_the_digits_are_followed_from_empty_to_trained_through_an_edit_a_mistake
     pytest.importorskip("numpy")
     subprocess.run(["cp", "-r", TOP / "pipelines", git.clone], check=True)
     first = git.push("The digits")
+    daemon.default.without_images()  # for the example of them
     follow(daemon, git)
     run = daemon.ctl("put", "file", "digits@master:/", "-r", "-f", TOP / "pipelines/digits/data", "--json")
     run = daemon.wait(json.loads(run.out)["run"], timeout=240)

@@ -92,7 +92,7 @@ def test_layers_are_shared(make_daemon, store, registry):
 
 @pytest.mark.parametrize("image, said", [
     ("nosuch:1", "image nosuch:1 cannot be fetched: "), ("other:1", "image other:1 is for s390x, and this machine is "),
-    ("Not A Name", "image Not A Name: invalid reference format"),
+    ("Upper/Case:1", "image Upper/Case:1: "),
 ])
 def test_an_image_that_will_never_run_ends_the_job_at_once(make_daemon, store, image, said):
     daemon = make_daemon("--podman", "podman").start(env=store)
@@ -142,7 +142,7 @@ def user():
     yield pwd.getpwnam(USER)
     if made:
         subprocess.run(["pkill", "-KILL", "-u", USER], check=False)
-        subprocess.run(["userdel", "--remove", USER], check=False, capture_output=True)
+        subprocess.run(["userdel", "--force", "--remove", USER], check=False, capture_output=True)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def without_root(make_daemon, user, registry):
     """A daemon of the user; its folders are in the user's home."""
     home = pathlib.Path(user.pw_dir)
     run_dir = home / "run"
-    run_dir.mkdir(mode=0o700, exist_ok=True)
+    run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     programs = home / "bin"
     shutil.copytree(BIN, programs, ignore=lambda folder, names: [n for n in names if n.startswith("test_")], dirs_exist_ok=True)
     env = {**storage(home / "podman", registry), "XDG_RUNTIME_DIR": str(run_dir), "HOME": str(home), "PATH": "/usr/bin:/bin"}
@@ -173,6 +173,14 @@ def test_without_root(without_root):
     run = daemon.default.run("in", {"a": "1"}, timeout=120)
     assert daemon.default.read("s", "a/out") == b"a file of the image\n" and daemon.default.read("s", "a/home") == b""
     assert daemon.default.logs("t", run=run["id"]) == f"{pwd.getpwnam(USER).pw_uid}\n"
+    # --- a try writes beside the caller
+    desk = pathlib.Path(daemon.root) / "desk"
+    (desk / "in").mkdir(parents=True)
+    (desk / "in/a").write_text("1")
+    (desk / "s.json").write_text(json.dumps({"pipeline": "p", "repos": {"in": {}}, "stages": [stage()]}))
+    subprocess.run(["chown", "-R", USER, desk], check=True)
+    done = subprocess.run([*daemon.before, f"{daemon.bin}/pipelinectl", "try", "-f", "s.json", "s", "-i", "in=in", "-o", "out"], cwd=desk, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and (desk / "out/a/out").read_text() == "a file of the image\n", done.stderr
     # --- a worker can be stopped, and leaves nothing
     daemon.default.stages(stage("slow", script="exec cat /dev/zero >/dev/null"), pipeline="slow")
     run = daemon.default.commit("in", {"b": "1"})["run"]

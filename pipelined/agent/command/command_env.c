@@ -23,19 +23,23 @@ struct pl_env {
     const struct pl_secrets *secrets;
     char **base; /* constant variables, NAME=value */
     size_t n_base, max_base;
-    /* index in `base` of PYTHONPATH, which already includes the stage's own PYTHONPATH */
-    size_t python_at;
     char *python_bin;       /* folder of the stage's Python, which comes first in PATH; NULL = the stage has none of its own */
     struct pl_arena *arena; /* memory of the last call's result */
 };
 
-/* Adds a variable, "NAME=VALUE", and takes it over; NULL = no memory. */
-static int add_text(struct pl_env *e, char *text, struct pl_err *err)
+/* Sets a variable, "NAME=VALUE", and takes it over; NULL = no memory. It replaces an earlier one of its name. */
+static int set(struct pl_env *e, char *text, struct pl_err *err)
 {
+    size_t i = 0;
+
     if (!text)
         return pl_err_nomem(err);
-    assert(e->n_base < e->max_base);
-    e->base[e->n_base++] = text;
+    while (i < e->n_base && strncmp(e->base[i], text, strcspn(text, "=") + 1) != 0)
+        i++;
+    assert(i < e->max_base);
+    free(e->base[i]);
+    e->base[i] = text;
+    e->n_base = PL_MAX(e->n_base, i + 1);
     return 0;
 }
 
@@ -45,7 +49,7 @@ static int add_base(struct pl_env *e, const char *name, const char *value, struc
 
     if (!value)
         return 0;
-    return add_text(e, asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text, err);
+    return set(e, asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text, err);
 }
 
 /* Adds CUDA_VISIBLE_DEVICES. In the sandbox CUDA sees only the assigned devices and numbers them from 0.
@@ -78,7 +82,6 @@ static int add_python(struct pl_env *e, struct pl_err *err)
         if (pl_streq(e->stage->env[i].key, "PYTHONPATH"))
             own = e->stage->env[i].value;
     snprintf(path, sizeof(path), "%s%s%s/py", own ? own : "", own && *own ? ":" : "", e->paths->bin);
-    e->python_at = e->n_base;
     return add_base(e, "PYTHONPATH", path, err);
 }
 
@@ -149,31 +152,37 @@ static int add_inherited(struct pl_env *e, struct pl_err *err)
     return r;
 }
 
-/* Adds the variables of the image but those that are ours. PATH is made of the image's one before. */
+/* Adds the variables of the image; those of ours that come later replace them. */
 static int add_image(struct pl_env *e, struct pl_err *err)
 {
-    static const char *const ours[] = {"PATH=", "HOME=", "TMPDIR=", "PYTHONPATH=", "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES="};
-    const char *libraries = "", *set;
-    _cleanup_free_ char *path = NULL;
     json_t *one;
     size_t k;
     int r = 0;
 
     json_array_foreach((json_t *)(uintptr_t)e->config->image->env, k, one)
     {
-        bool own = false;
+        const char *text = json_string_value(one);
 
-        set = json_string_value(one);
-        for (size_t i = 0; set && i < PL_ARRAY_SIZE(ours); i++)
-            own = own || strncmp(set, ours[i], strlen(ours[i])) == 0;
-        if (set && strncmp(set, "LD_LIBRARY_PATH=", 16) == 0)
-            libraries = set + 16;
-        if (set && strchr(set, '=') && !own && r == 0)
-            r = add_text(e, strdup(set), err);
+        if (r == 0 && text && *text != '=' && strchr(text, '='))
+            r = set(e, strdup(text), err);
     }
-    if (r == 0 && e->config->n_gpus && asprintf(&path, "%s%s%s", PL_SANDBOX_DRIVER, *libraries ? ":" : "", libraries) < 0)
-        r = (path = NULL, pl_err_nomem(err));
-    return r < 0 || (!path && !*libraries) ? r : add_base(e, "LD_LIBRARY_PATH", path ? path : libraries, err);
+    return r;
+}
+
+/* Adds the folder of the GPU driver's libraries. Without an image LD_LIBRARY_PATH is passed on, because the linker's
+ * cache may not list that folder. */
+static int add_driver(struct pl_env *e, struct pl_err *err)
+{
+    const char *own = NULL;
+    char text[4096];
+
+    if (!e->config->image)
+        return add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
+    for (size_t i = 0; i < e->n_base; i++)
+        if (strncmp(e->base[i], "LD_LIBRARY_PATH=", 16) == 0)
+            own = e->base[i] + 16;
+    snprintf(text, sizeof(text), "%s%s%.4000s", PL_SANDBOX_DRIVER, own && *own ? ":" : "", own ? own : "");
+    return add_base(e, "LD_LIBRARY_PATH", text, err);
 }
 
 /* Makes the constant variables. */
@@ -186,15 +195,15 @@ static int make_base(struct pl_env *e, struct pl_err *err)
 
     if (e->config->mode == PL_SANDBOX_POD)
         return make_base_of_pod(e, path, err);
-    r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
+    r = add_base(e, "LANG", "C.UTF-8", err);
+    if (r == 0 && e->config->image)
+        r = add_image(e, err);
+    if (r == 0)
+        r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
     if (r == 0)
         r = add_base(e, "HOME", home, err);
     if (r == 0)
         r = add_base(e, "TMPDIR", e->paths->tmp, err);
-    if (r == 0 && e->config->image)
-        r = add_image(e, err);
-    else if (r == 0)
-        r = add_base(e, "LANG", "C.UTF-8", err);
     if (r == 0)
         r = add_python(e, err);
     if (r == 0 && e->stage->batch)
@@ -203,10 +212,8 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_gpus(e, err);
     if (r == 0 && e->config->has_checkpoint)
         r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
-    /* passes LD_LIBRARY_PATH on, because the linker's cache may not list the folder of the GPU driver's
-     * libraries */
-    if (r == 0 && !none && !e->config->image && e->config->n_gpus)
-        r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
+    if (r == 0 && !none && e->config->n_gpus)
+        r = add_driver(e, err);
     if (r == 0)
         r = add_virtual_env(e, err);
     return r < 0 ? r : add_inherited(e, err);
@@ -258,6 +265,15 @@ static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
     return false;
 }
 
+/* True if a secret has the name of this variable, NAME=VALUE. */
+static bool is_secret(const struct pl_env *e, const char *text)
+{
+    for (size_t i = 0; e->secrets && i < e->secrets->n_env; i++)
+        if (strncmp(e->secrets->env[i], text, strcspn(text, "=") + 1) == 0)
+            return true;
+    return false;
+}
+
 /* Joins the constant variables, the secrets and `vars` into one array. `vars` replace constant variables of
  * the same name, except PYTHONPATH: its constant value already contains the stage's own PYTHONPATH. A PATH comes
  * after the folder of the stage's Python. */
@@ -270,9 +286,9 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     if (!all)
         return pl_err_nomem(err);
     for (size_t i = 0; i < e->n_base; i++)
-        if (i == e->python_at || !has_key(vars, n, e->base[i]))
+        if (!is_secret(e, e->base[i]) && (strncmp(e->base[i], "PYTHONPATH=", 11) == 0 || !has_key(vars, n, e->base[i])))
             all[at++] = e->base[i];
-    /* the spec parser ensures that no other variable has the name of a secret */
+    /* the spec parser ensures that no variable of the stage has the name of a secret; one of its image may have it */
     for (size_t i = 0; i < n_secrets; i++)
         all[at++] = e->secrets->env[i];
     for (size_t i = 0; i < n; i++) {

@@ -10,8 +10,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 /* Top-level folders that are links into /usr on systems with a merged /usr, and real folders on other
  * systems. */
@@ -136,30 +138,82 @@ static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
     return r;
 }
 
-/* Shows the entries of a folder of the image but those in `except`, each by a mount of its own: the sandbox's root is
- * a file system of its own, in which other folders can be made. `folder`: "" or "/etc". */
-static int add_entries(const struct pl_image *image, const char *folder, const char *const *except, struct pl_sandbox_argv *a,
-                       struct pl_err *err)
-{
-    char from[PATH_MAX + 256], to[300], target[PATH_MAX];
-    const struct dirent *e;
-    DIR *dir;
-    int r = 0;
+/* Folders of the image in which something else is mounted, so that the sandbox needs folders of its own in their place,
+ * and paths of the image that are not shown, since something else is at their place. */
+static const char *const image_open[] = {"", "/etc", "/var"};
+static const char *const image_hidden[] = {
+    "/proc",      "/sys",          "/dev",      "/tmp",     "/run",    "/pfs", "/pl", "/code", "/etc/resolv.conf",
+    "/etc/hosts", "/etc/hostname", "/etc/mtab", "/var/tmp", "/var/run"};
 
-    snprintf(from, sizeof(from), "%s%s", image->root, folder);
-    dir = opendir(from);
-    if (!dir)
-        return errno == ENOENT && *folder ? 0 : pl_err_errno(err, errno, "image %.200s: %.600s", image->name, from);
+/* True if the path is, or contains, the folder of one of the command's secrets. */
+static bool has_secret(const struct pl_sandbox_config *config, const char *path, bool *ret_is_one)
+{
+    const size_t len = strlen(path);
+    bool found = false;
+
+    for (size_t i = 0; i < config->n_secrets; i++) {
+        const char *mount = config->secret_uses[i].mount;
+
+        if (!mount || strncmp(mount, path, len) != 0 || (mount[len] && mount[len] != '/'))
+            continue;
+        found = true;
+        *ret_is_one = *ret_is_one || !mount[len];
+    }
+    return found;
+}
+
+/* Opens a folder of the image and finds its path on this machine. Links lead to folders of the image, as they do in a
+ * container. Returns -1 with errno. */
+static int open_in_image(const struct pl_image *image, const char *folder, char ret_path[PATH_MAX])
+{
+    const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    _cleanup_close_ int root = open(image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = root < 0 ? -1 : (int)syscall(SYS_openat2, root, *folder ? folder : "/", &how, sizeof(how));
+    char own[64];
+    ssize_t n;
+
+    if (fd < 0)
+        return -1;
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", fd);
+    n = readlink(own, ret_path, PATH_MAX - 1);
+    ret_path[PL_MAX(n, 0)] = 0;
+    return fd;
+}
+
+/* Shows the entries of a folder of the image, each by a mount of its own: the sandbox's root is a file system of its own, in
+ * which other folders can be made. A folder of the image in which a secret is mounted is made anew in the same way.
+ * `folder`: "" or an absolute path. */
+static int add_entries(const struct pl_sandbox_config *config, const char *folder, struct pl_sandbox_argv *a, struct pl_err *err)
+{
+    char real[PATH_MAX], from[PATH_MAX + 256], to[4096 + 256], target[PATH_MAX];
+    int fd = open_in_image(config->image, folder, real), r;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+
+    if (!dir) {
+        r = (errno == ENOENT || errno == ENOTDIR) && *folder
+                ? 0
+                : pl_err_errno(err, errno, "image %.200s: %.600s", config->image->name, *folder ? folder : "/");
+        pl_closep(&fd);
+        return r;
+    }
+    r = *folder ? ADD(a, err, "--dir", folder) : 0;
     while (r == 0 && (e = readdir(dir))) {
-        bool left_out = pl_streq(e->d_name, ".") || pl_streq(e->d_name, "..");
+        bool left_out = pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."), is_secret = false;
         ssize_t n;
 
-        for (const char *const *p = except; *p; p++)
-            left_out = left_out || pl_streq(*p, e->d_name);
+        snprintf(from, sizeof(from), "%s/%s", real, e->d_name);
+        snprintf(to, sizeof(to), "%.4095s/%s", folder, e->d_name);
+        for (size_t i = 0; i < PL_ARRAY_SIZE(image_open); i++)
+            left_out = left_out || pl_streq(image_open[i], to);
+        for (size_t i = 0; i < PL_ARRAY_SIZE(image_hidden); i++)
+            left_out = left_out || pl_streq(image_hidden[i], to);
         if (left_out)
             continue;
-        snprintf(from, sizeof(from), "%s%s/%s", image->root, folder, e->d_name);
-        snprintf(to, sizeof(to), "%s/%s", folder, e->d_name);
+        if (has_secret(config, to, &is_secret)) {
+            r = is_secret ? 0 : add_entries(config, to, a, err);
+            continue;
+        }
         n = readlink(from, target, sizeof(target) - 1);
         if (n > 0) {
             target[n] = 0;
@@ -202,13 +256,10 @@ static int add_driver(struct pl_sandbox_argv *a, struct pl_err *err)
 /* Shows the files of an image. The network's settings are this machine's. */
 static int add_image(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
-    static const char *const not_of_root[] = {"proc", "sys", "dev", "tmp", "run", "etc", "pfs", "pl", "code", "var", NULL};
-    static const char *const not_of_etc[] = {"resolv.conf", "hosts", "hostname", "mtab", NULL};
-    static const char *const not_of_var[] = {"tmp", "run", NULL};
-    int r = add_entries(config->image, "", not_of_root, a, err);
+    int r = 0;
 
-    r = r < 0 ? r : add_entries(config->image, "/etc", not_of_etc, a, err);
-    r = r < 0 ? r : add_entries(config->image, "/var", not_of_var, a, err);
+    for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(image_open); i++)
+        r = add_entries(config, image_open[i], a, err);
     if (r < 0)
         return r;
     r = ADD(a, err, "--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf", "--ro-bind-try", "/etc/hosts", "/etc/hosts");
@@ -356,8 +407,11 @@ static int add_privileges(const struct pl_sandbox_config *config, struct pl_sand
     if (r == 0 && config->no_network)
         r = add(a, "--unshare-net", err);
     if (r == 0 && geteuid() == 0) {
+        /* in podman's namespace root is an ordinary user of this machine, who could not remove files of other users */
+        const bool is_user = config->image && config->image->holder;
+
         r = ADD(a, err, "--cap-drop", "ALL");
-        for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(root_caps); i++)
+        for (size_t i = 0; r == 0 && !is_user && i < PL_ARRAY_SIZE(root_caps); i++)
             r = ADD(a, err, "--cap-add", root_caps[i]);
     }
     return r;

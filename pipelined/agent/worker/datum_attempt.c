@@ -199,7 +199,7 @@ static void judge_start(const struct pl_datum_context *c, const struct pl_comman
                         size_t size)
 {
     const char *script = run->code == ENOENT ? c->stage->script : NULL,
-               *who = c->sandbox->mode == PL_SANDBOX_POD ? "the image has" : "there is";
+               *who = c->sandbox->mode == PL_SANDBOX_POD || c->sandbox->image ? "the image has" : "there is";
 
     if (!script) {
         snprintf(text, size, "cannot start %.200s: %s", program, why_not_started(run));

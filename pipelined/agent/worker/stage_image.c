@@ -23,7 +23,7 @@ int pl_stage_image_get(const json_t *request, struct pl_image *ret, struct pl_er
 
     if (!text_of(request, "podman") || !text_of(request, "name"))
         return pl_err_set(err, PL_EUSAGE, "image: \"podman\" and \"name\" must be texts");
-    r = pl_image_get(text_of(request, "podman"), text_of(request, "name"), &image, err);
+    r = pl_image_get(text_of(request, "podman"), text_of(request, "name"), text_of(request, "locks"), &image, err);
     if (r < 0)
         return r;
     r = pl_image_enter(&image, err);
@@ -49,7 +49,7 @@ int pl_stage_image_print(const char *request)
     json_decref(doc);
     if (r < 0) {
         fprintf(stderr, "%s\n", err.msg);
-        return r == PL_ESTAGE ? PL_STAGE_IMAGE_HOPELESS : 1;
+        return r == PL_ESTAGE ? PL_IMAGE_EXIT_HOPELESS : 1;
     }
     r = json_dumpf(image.doc, stdout, JSON_COMPACT) < 0 || fflush(stdout) != 0;
     pl_image_finish(&image);

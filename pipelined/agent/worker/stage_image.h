@@ -10,6 +10,5 @@
 PL_MUST_CHECK
 int pl_stage_image_get(const json_t *request, struct pl_image *ret, struct pl_err *err);
 /* For the agent's option --get-image: prints the image as JSON, or why there is none. Returns the exit code: 0, or
- * PL_STAGE_IMAGE_HOPELESS if no other try will do better, or 1. */
+ * PL_IMAGE_EXIT_HOPELESS if no other try will do better, or 1. */
 int pl_stage_image_print(const char *request);
-#define PL_STAGE_IMAGE_HOPELESS 2

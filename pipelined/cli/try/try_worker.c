@@ -74,7 +74,7 @@ static json_t *image_json(const struct pl_cli_try *t)
     const bool can = pl_streq(t->sandbox, "bwrap") && pl_image_has_podman(t->podman);
 
     if (t->stage->image && can)
-        return pl_image_request(t->podman, t->stage);
+        return pl_image_request(t->podman, NULL, t->stage);
     if (t->stage->image && !t->c->quiet)
         fprintf(stderr, "stage %s: image %s is not used, the command runs with this machine's files: %s (warning)\n",
                 t->stage->name, t->stage->image,

@@ -40,7 +40,7 @@ struct local {
     struct pl_executor base;
     struct pl_loop *loop;
     struct pl_executor_events events;
-    char *data_dir, *store_dir, *ca, *program, *sandbox, *podman, *secrets; /* `secrets` is the path of DIR/secrets */
+    char *data_dir, *store_dir, *ca, *program, *sandbox, *podman, *cache, *secrets; /* `secrets` is the path of DIR/secrets */
     struct pl_gpu_slots *gpus;
     struct pl_worker_limits *limits;
     struct pl_worker_images *images;
@@ -69,6 +69,9 @@ struct worker {
     struct pl_worker_command *command; /* while the worker waits for its image; else NULL */
     const struct pl_stage *def;        /* of a worker that has, or waits for, an image */
     struct pl_worker_image_wait image;
+    struct pl_loop_work said; /* work item that says so; it runs before `gone` of the same worker */
+    char *no_image;           /* why there is no image */
+    bool hopeless;            /* … and there will be none */
     struct pl_loop_work gone; /* work item that reports the worker's end in a later loop turn */
 };
 
@@ -136,6 +139,7 @@ static void drop(struct worker *w)
     unwatch(w->watch);
     unwatch(w->held_watch);
     free(w->command);
+    free(w->no_image);
     pl_closep(&w->pidfd);
     pl_closep(&w->held);
     free(w);
@@ -329,30 +333,39 @@ static void say_image(void *arg)
     w->local->events.waits(w->local->events.self, w->id, text);
 }
 
-static void no_image(struct worker *w, const char *why, bool hopeless)
+/* Ends a worker that has no image, in a turn after the last that knows of it. */
+static void report_no_image(void *arg)
 {
+    struct worker *w = arg;
     struct local *l = w->local;
     const uint64_t id = w->id;
+    const bool hopeless = w->hopeless;
+    _cleanup_free_ char *why = TAKE_PTR(w->no_image);
 
     drop(w);
     sweep_work(l, id);
-    l->events.exited(l->events.self, id, &(struct pl_executor_end){.text = why, .hopeless = hopeless});
+    l->events.exited(l->events.self, id, &(struct pl_executor_end){.text = why ? why : "out of memory", .hopeless = hopeless});
     all_gone(l);
 }
 
 static void on_image(void *self, const char *image, const char *why, bool hopeless)
 {
     struct worker *w = self;
+    struct local *l = w->local;
     _cleanup_free_ struct pl_worker_command *c = TAKE_PTR(w->command);
     struct pl_err err = {0};
 
-    if (!image) {
-        no_image(w, why, hopeless);
-        return;
+    if (image) {
+        pl_worker_command_image(c, image);
+        if (spawn(l, w, c, &err) == 0) {
+            l->events.placed(l->events.self, w->id, l->host, true); /* from now on it must attach in time */
+            return;
+        }
+        why = err.msg;
     }
-    pl_worker_command_image(c, image);
-    if (spawn(w->local, w, c, &err) < 0)
-        no_image(w, err.msg, false);
+    w->hopeless = hopeless;
+    w->no_image = strdup(why);
+    pl_loop_post_work(l->loop, &w->gone, "worker.gone", report_no_image, w);
 }
 
 /* Starts an agent, after checking that its programs and secrets exist and that its network can be restricted. */
@@ -395,7 +408,7 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
         r = pl_worker_images_get(l->images, spec->def, &w->image, err);
         w->command = r < 0 ? NULL : TAKE_PTR(c);
         if (r == 0)
-            pl_loop_post_work(l->loop, &w->gone, "worker.image", say_image, w);
+            pl_loop_post_work(l->loop, &w->said, "worker.image", say_image, w);
     } else if (r == 0) {
         r = spawn(l, w, c, err);
     }
@@ -702,6 +715,7 @@ static void local_destroy(struct pl_executor *x)
     free(l->program);
     free(l->sandbox);
     free(l->podman);
+    free(l->cache);
     free(l->secrets);
     free(l);
 }
@@ -742,7 +756,11 @@ static int copy_config(struct local *l, const struct pl_exec_local_config *confi
     l->podman = strdup(config->podman ? config->podman : "");
     if (asprintf(&l->secrets, "%s/secrets", config->data_dir) < 0)
         l->secrets = NULL;
-    return l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->podman && l->secrets ? 0 : pl_err_nomem(err);
+    if (asprintf(&l->cache, "%s/cache", config->data_dir) < 0)
+        l->cache = NULL;
+    return l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->podman && l->cache && l->secrets
+               ? 0
+               : pl_err_nomem(err);
 }
 
 /* Checks the sandbox, and opens GPUs, cgroups and workers.log. */
@@ -766,7 +784,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.log", bound_log, l, &l->log_timer, err);
     r = r < 0 ? r : pl_orphan_sandbox_create(&left, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
-    r = r < 0 ? r : pl_worker_images_create(l->loop, l->program, l->podman, &l->images, err);
+    r = r < 0 ? r : pl_worker_images_create(l->loop, l->program, l->podman, l->cache, &l->images, err);
     r = r < 0 ? r : pl_worker_limits_open(l->data_dir, &l->limits, err);
     if (r < 0) {
         local_destroy(&l->base);

@@ -2,6 +2,7 @@
 #include "pipelined/exec/local/worker_check.h"
 
 #include "pipelined/exec/local/worker_env.h"
+#include "pipelined/sandbox_view/image.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,12 +23,15 @@ static int check_programs(const struct pl_worker_check_config *c, const struct p
     struct pl_err why = {0};
     int r;
 
-    if (pl_worker_uses_image(c, def))
-        return 0; /* known once the image is here: the worker's start fails */
+    if (pl_worker_uses_image(c, def)) { /* its programs are known once it is here: then the worker's start fails */
+        r = pl_image_check_name(def->image, err);
+        return r < 0 ? pl_err_field(err, r, "image") : 0;
+    }
     if (def->image && def->image_required)
         snprintf(ret->no_image, sizeof ret->no_image, "image %.300s needs %s", def->image,
-                 pl_streq(c->sandbox, "none") ? "a sandbox: start the daemon without --sandbox none"
-                                              : "podman, which is not on this machine: apt-get install podman");
+                 pl_streq(c->sandbox, "none")      ? "a sandbox: start the daemon without --sandbox none"
+                 : pl_worker_images_off(c->images) ? "podman, which this daemon does not use: start it without --podman \"\""
+                                                   : "podman, which is not on this machine: apt-get install podman");
     r = pl_worker_env_check(c->sandbox, def, &why);
     if (r == PL_ENOTFOUND)
         snprintf(ret->cannot_start, sizeof ret->cannot_start, "%.1000s", why.msg);

@@ -10,7 +10,7 @@ struct pl_worker_check_config {
     const char *sandbox; /* "bwrap" or "none" */
     const struct pl_gpu_slots *gpus;
     const struct pl_worker_limits *limits;
-    const struct pl_worker_images *images;
+    struct pl_worker_images *images;
 };
 
 /* True if the commands of the stage run in its image here. */

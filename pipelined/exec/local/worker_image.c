@@ -13,8 +13,6 @@
 #include <unistd.h>
 
 #define OUTPUT_MAX (1u << 20)
-/* exit code of --get-image (agent/worker/stage_image.h) if no other try will do better */
-#define EXIT_HOPELESS 2
 
 struct fetch {
     struct pl_worker_images *images;
@@ -32,18 +30,19 @@ struct fetch {
 
 struct pl_worker_images {
     struct pl_loop *loop;
-    const char *program, *podman;
+    const char *program, *podman, *locks;
+    bool found;            /* podman was there */
     struct pl_map fetches; /* map: request → struct fetch */
 };
 
-int pl_worker_images_create(struct pl_loop *loop, const char *program, const char *podman, struct pl_worker_images **ret,
-                            struct pl_err *err)
+int pl_worker_images_create(struct pl_loop *loop, const char *program, const char *podman, const char *locks,
+                            struct pl_worker_images **ret, struct pl_err *err)
 {
     struct pl_worker_images *m = calloc(1, sizeof *m);
 
     if (!m)
         return pl_err_nomem(err);
-    *m = (struct pl_worker_images){.loop = loop, .program = program, .podman = podman};
+    *m = (struct pl_worker_images){.loop = loop, .program = program, .podman = podman, .locks = locks};
     *ret = m;
     return 0;
 }
@@ -66,7 +65,7 @@ struct pl_worker_images *pl_worker_images_destroy(struct pl_worker_images *m)
         struct fetch *f = slot->value;
 
         if (f->child)
-            (void)pl_child_kill(f->child, SIGKILL, true, NULL);
+            (void)pl_child_kill(f->child, SIGTERM, true, NULL);
         fetch_free(f);
     }
     pl_map_finish(&m->fetches, NULL);
@@ -74,9 +73,15 @@ struct pl_worker_images *pl_worker_images_destroy(struct pl_worker_images *m)
     return NULL;
 }
 
-bool pl_worker_images_can(const struct pl_worker_images *m)
+bool pl_worker_images_can(struct pl_worker_images *m)
 {
-    return pl_image_has_podman(m->podman);
+    m->found = m->found || pl_image_has_podman(m->podman);
+    return m->found;
+}
+
+bool pl_worker_images_off(const struct pl_worker_images *m)
+{
+    return !*m->podman;
 }
 
 /* Tells all workers that wait the result. */
@@ -118,7 +123,7 @@ static void on_ended(void *arg, int status, int signum)
 
     f->child = NULL;
     f->failed = status != 0 || signum != 0;
-    f->hopeless = status == EXIT_HOPELESS;
+    f->hopeless = status == PL_IMAGE_EXIT_HOPELESS;
     f->ended_ms = pl_clock_mono_ms();
     f->text = read_output(f->output);
     f->output = (close(f->output), -1);
@@ -169,7 +174,7 @@ static void trim(struct pl_worker_images *m)
 int pl_worker_images_get(struct pl_worker_images *m, const struct pl_stage *def, struct pl_worker_image_wait *w,
                          struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *doc = pl_image_request(m->podman, def);
+    _cleanup_(json_decrefp) json_t *doc = pl_image_request(m->podman, m->locks, def);
     _cleanup_free_ char *request = doc ? pl_json_text(doc, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     struct fetch *f;
     int r;
@@ -216,9 +221,10 @@ void pl_worker_images_leave(struct pl_worker_images *m, struct pl_worker_image_w
         for (struct pl_worker_image_wait **at = &f->waiting; *at; at = &(*at)->next)
             if (*at == w) {
                 *at = w->next;
-                f->killed = !f->waiting && f->child;
-                if (f->killed)
-                    (void)pl_child_kill(f->child, SIGKILL, true, NULL);
+                if (!f->waiting && f->child) {
+                    f->killed = true;
+                    (void)pl_child_kill(f->child, SIGTERM, true, NULL); /* podman removes what it has of the image */
+                }
                 return;
             }
     }

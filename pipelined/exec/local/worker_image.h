@@ -26,14 +26,18 @@ struct pl_worker_image_wait {
     struct pl_worker_image_wait *next; /* private */
 };
 
-/* `program`: path of pipelined-worker; `podman`: podman's name or path, "" = images are not used. Both are borrowed. */
+/* `program`: path of pipelined-worker; `podman`: podman's name or path, "" = images are not used; `locks`: a folder, so that
+ * processes for several stages fetch an image once. All are borrowed. */
 PL_MUST_CHECK
-int pl_worker_images_create(struct pl_loop *loop, const char *program, const char *podman, struct pl_worker_images **ret,
-                            struct pl_err *err);
+int pl_worker_images_create(struct pl_loop *loop, const char *program, const char *podman, const char *locks,
+                            struct pl_worker_images **ret, struct pl_err *err);
 /* Kills what runs. No `done` is called any more. */
 struct pl_worker_images *pl_worker_images_destroy(struct pl_worker_images *m);
-/* True if podman is there, now. */
-bool pl_worker_images_can(const struct pl_worker_images *m);
+/* True if podman is there or was there once: if it goes, workers fail to start, and no command runs with this machine's
+ * files unawares. */
+bool pl_worker_images_can(struct pl_worker_images *m);
+/* True if images are switched off. */
+bool pl_worker_images_off(const struct pl_worker_images *m);
 PL_MUST_CHECK
 int pl_worker_images_get(struct pl_worker_images *m, const struct pl_stage *def, struct pl_worker_image_wait *w,
                          struct pl_err *err);

@@ -300,6 +300,36 @@ static void programs_of_an_image_are_looked_for_in_it(void **state)
     pl_image_finish(&image);
 }
 
+static void names_of_images(void **state)
+{
+    static const struct {
+        const char *name;
+        bool good;
+    } rows[] = {
+        {"debian", true},
+        {"python:3.12-slim", true},
+        {"docker.io/library/python:3.12", true},
+        {"127.0.0.1:5000/a/b@sha256:00ff", true},
+        {"localhost/own_one:1", true},
+        {"", false},
+        {"-q", false},
+        {"--help", false},
+        {"/x", false},
+        {"a//b", false},
+        {"dir:/etc", false},
+        {"docker://x", false},
+        {"oci:a/b", false},
+        {"a:/b", false},
+        {"containers-storage:[vfs@/x]y", false},
+        {"a b", false},
+        {"a\n", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++)
+        assert_int_equal(pl_image_check_name(rows[i].name, NULL), rows[i].good ? 0 : PL_EINVAL);
+}
+
 static void an_image_that_is_no_description_is_refused(void **state)
 {
     static const char *const texts[] = {"{}", "{\"root\": \"relative\", \"env\": []}", "{\"root\": \"/x\"}", "[]"};
@@ -320,6 +350,7 @@ int main(void)
         cmocka_unit_test(the_path_begins_with_the_python),
         cmocka_unit_test(a_stage_is_checked_before_it_runs),
         cmocka_unit_test(programs_of_an_image_are_looked_for_in_it),
+        cmocka_unit_test(names_of_images),
         cmocka_unit_test(an_image_that_is_no_description_is_refused),
     };
 
