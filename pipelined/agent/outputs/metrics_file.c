@@ -69,6 +69,8 @@ static void take_result(struct pl_metrics *m, struct pl_buf *out)
         if (!indented)
             text[len++] = text[i];
     }
+    if (len == 0 || text[0] != '{')
+        return; /* not meant as figures */
     take(m, text, len, out);
     finish_line(m, out);
 }

@@ -141,6 +141,8 @@ static void metrics_json_is_the_one_line_of_a_command_without_lines(void **state
         {"{\n  \"loss\": 0.5,\r\n\t\"name\": \"a  b\"\n}\n", "{\"loss\": 0.5,\"name\": \"a  b\"}\n"},
         {"", ""},
         {"\n\n", ""},
+        {"\n{\"loss\": 1}", "{\"loss\": 1}\n"},
+        {"[1, 2]", ""},
     };
     struct fixture *f = *state;
 
