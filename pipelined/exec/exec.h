@@ -91,8 +91,9 @@ struct pl_executor_events {
     /* The worker is certainly gone, with all its processes. Called exactly once for each worker that was
      * started or adopted. */
     void (*exited)(void *self, uint64_t id, const struct pl_executor_end *end);
-    /* Pods only. The engine turns these reports into the scheduler's events WORKER_PLACED (with the node that
-     * accepted the pod), WORKER_WAITS and SHAPE. Never called within `start` or `adopt`. */
+    /* Pods, and local workers that wait for their image; `shape`: pods only. The engine turns these reports into the
+     * scheduler's events WORKER_PLACED (with the node that accepted the pod), WORKER_WAITS and SHAPE. Never called within
+     * `start` or `adopt`. */
     void (*placed)(void *self, uint64_t id, const char *node, bool up);
     void (*waits)(void *self, uint64_t id, const char *text);
     void (*shape)(void *self, const struct pl_sched_shape *shape);

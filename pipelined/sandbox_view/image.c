@@ -9,17 +9,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #define LOOK_MS    60000 /* for a command of podman that fetches nothing */
 #define OUTPUT_MAX (4u << 20)
+#define OPEN_TRIES 1000
 
 /* What podman or a registry says of an image that will not come, however often it is asked for. */
 static const char *const hopeless[] = {"manifest unknown", "not found",           "name unknown",      "unauthorized",
@@ -50,7 +53,9 @@ bool pl_image_has_podman(const char *podman)
 
 json_t *pl_image_request(const char *podman, const char *locks, const struct pl_stage *stage)
 {
-    _cleanup_free_ char *line = stage->script ? strndup(stage->script, PL_MIN(strcspn(stage->script, "\n"), 4096u)) : NULL;
+    const size_t len = stage->script ? strcspn(stage->script, "\n") : 0;
+    /* a longer line names no interpreter (sandbox_view.c) */
+    _cleanup_free_ char *line = stage->script ? strndup(stage->script, len < PL_SANDBOX_SHEBANG_MAX ? len : 0) : NULL;
     json_t *out = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "podman", podman, "name", stage->image, "locks", locks, "run",
                             stage->n_run ? stage->run[0] : NULL, "script", line);
 
@@ -319,6 +324,18 @@ void pl_image_finish(struct pl_image *i)
 {
     json_decref(i->doc);
     *i = (struct pl_image){0};
+}
+
+/* The kernel gives up with EAGAIN if anything is mounted or renamed while it follows a "..". */
+int pl_image_open(const struct pl_image *i, const char *path, int flags)
+{
+    const struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    _cleanup_close_ int root = open(i->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = -1;
+
+    for (int tries = 0; root >= 0 && fd < 0 && (tries == 0 || (errno == EAGAIN && tries < OPEN_TRIES)); tries++)
+        fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    return fd;
 }
 
 /* Enters the user namespace first: it gives the right to enter the other. */

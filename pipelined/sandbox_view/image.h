@@ -18,8 +18,9 @@
 
 #define PL_IMAGE_PODMAN "podman"
 /* how long a fetch of an image may take */
-#define PL_IMAGE_FETCH_MS (6 * 3600 * INT64_C(1000))
-#define PL_IMAGE_NAME_MAX 512u /* most bytes of an image's name */
+#define PL_IMAGE_FETCH_MS      (6 * 3600 * INT64_C(1000))
+#define PL_SANDBOX_SHEBANG_MAX 256  /* bytes of the kernel's buffer for a first line "#!…" */
+#define PL_IMAGE_NAME_MAX      512u /* most bytes of an image's name */
 /* most bytes of a description (pl_image.doc) as text, which the agent gets as one argument */
 #define PL_IMAGE_TEXT_MAX 100000u
 /* exit code of the agent's --get-image if no other try will do better */
@@ -62,5 +63,8 @@ void pl_image_finish(struct pl_image *i);
  * they are visible already. PL_EUNAVAILABLE. */
 PL_MUST_CHECK
 int pl_image_enter(const struct pl_image *i, struct pl_err *err);
+/* Opens a file of the image with these flags of open(2), as a command in the sandbox would: its links lead to files of the
+ * image. A descriptor that the caller closes, or -1 with errno. */
+int pl_image_open(const struct pl_image *i, const char *path, int flags);
 /* True if the program (a path, or a name in PATH) is on this machine. */
 bool pl_image_has_podman(const char *podman);

@@ -5,11 +5,9 @@
 #include "storage/base/buf.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 const char *const pl_sandbox_package_variables[] = {
@@ -19,8 +17,7 @@ const char *const pl_sandbox_package_variables[] = {
     "http_proxy",          "https_proxy",         "no_proxy",         NULL};
 _Static_assert(PL_ARRAY_SIZE(pl_sandbox_package_variables) == PL_SANDBOX_PACKAGE_VARIABLES + 1, "one number, two places");
 
-#define LINKS_MAX   40 /* as the kernel's limit of links in one path */
-#define SHEBANG_MAX 256
+#define LINKS_MAX 40 /* as the kernel's limit of links in one path */
 
 /* Folders that every sandbox shows (agent/sandbox). Of /etc it shows only a part, which has all links to programs. */
 static const char *const system_folders[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc"};
@@ -134,19 +131,10 @@ static bool follow(char path[PATH_MAX])
     return snprintf(path, PATH_MAX, "%s", whole) < PATH_MAX;
 }
 
-/* Opens a file of the image, whose links lead to files of the image. */
-static int open_in_image(const struct pl_image *image, const char *path)
-{
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-    _cleanup_close_ int root = open(image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-    return root < 0 ? -1 : (int)syscall(SYS_openat2, root, path, &how, sizeof how);
-}
-
 /* True if the path is a program: a file that may be executed. */
 static bool is_program(const struct pl_sandbox_view *view, const char *path)
 {
-    _cleanup_close_ int fd = view->image ? open_in_image(view->image, path) : -1;
+    _cleanup_close_ int fd = view->image ? pl_image_open(view->image, path, O_PATH) : -1;
     struct stat st;
 
     if (view->image)
@@ -159,9 +147,13 @@ int pl_sandbox_view_check(const struct pl_sandbox_view *view, const char *path, 
     char at[PATH_MAX], real[PATH_MAX];
 
     if (view->image) {
-        _cleanup_close_ int fd = open_in_image(view->image, path);
+        _cleanup_close_ int fd = pl_image_open(view->image, path, O_PATH);
 
-        return fd >= 0 ? 0 : pl_err_set(err, PL_ENOTFOUND, "%.700s does not exist in image %.200s", path, view->image->name);
+        if (fd >= 0)
+            return 0;
+        if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+            return pl_err_errno(err, errno, "image %.200s: %.700s", view->image->name, path);
+        return pl_err_set(err, PL_ENOTFOUND, "%.700s does not exist in image %.200s", path, view->image->name);
     }
     if (strlen(path) >= sizeof at || !realpath(path, real)) {
         const bool gone = strlen(path) >= sizeof at || errno == ENOENT || errno == ENOTDIR;
@@ -277,7 +269,7 @@ static int check_script(const struct lookup *l, const char *script, struct pl_er
 
     if (strncmp(script, "#!", 2) != 0) /* on this machine /bin/sh is always there */
         return l->view->image ? pl_sandbox_view_check(l->view, "/bin/sh", err) : 0;
-    if (len >= SHEBANG_MAX)
+    if (len >= PL_SANDBOX_SHEBANG_MAX)
         return 0;
     p += strspn(p, " \t");
     n = strcspn(p, " \t\r\n");

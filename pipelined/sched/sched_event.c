@@ -103,7 +103,8 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
         break;
     case PL_SCHED_EV_WORKER_PLACED:
         pl_sched_shape_placed(s, w);
-        pl_sched_node_placed(s, w, ev->text);
+        if (w->shape) /* this machine is no node: a worker has nowhere else to go */
+            pl_sched_node_placed(s, w, ev->text);
         if (ev->on)
             pl_sched_worker_up(s, w);
         break;

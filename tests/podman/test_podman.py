@@ -162,7 +162,7 @@ def without_root(make_daemon, user, registry):
     daemon.stop()
     subprocess.run(["pkill", "-KILL", "-u", USER], check=False)
     subprocess.run(["umount", "-R", home / "podman"], check=False, capture_output=True)
-    for name in ("podman", "data", "run"):
+    for name in ("podman", "data", "run", "desk"):
         shutil.rmtree(home / name, ignore_errors=True)
 
 

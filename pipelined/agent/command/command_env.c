@@ -152,7 +152,16 @@ static int add_inherited(struct pl_env *e, struct pl_err *err)
     return r;
 }
 
-/* Adds the variables of the image; those of ours that come later replace them. */
+/* True if a secret has the name of this variable, NAME=VALUE. */
+static bool is_secret(const struct pl_env *e, const char *text)
+{
+    for (size_t i = 0; e->secrets && i < e->secrets->n_env; i++)
+        if (strncmp(e->secrets->env[i], text, strcspn(text, "=") + 1) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the variables of the image but those that a secret sets; those of ours that come later replace them. */
 static int add_image(struct pl_env *e, struct pl_err *err)
 {
     json_t *one;
@@ -163,7 +172,7 @@ static int add_image(struct pl_env *e, struct pl_err *err)
     {
         const char *text = json_string_value(one);
 
-        if (r == 0 && text && *text != '=' && strchr(text, '='))
+        if (r == 0 && text && *text != '=' && strchr(text, '=') && !is_secret(e, text))
             r = set(e, strdup(text), err);
     }
     return r;
@@ -174,15 +183,16 @@ static int add_image(struct pl_env *e, struct pl_err *err)
 static int add_driver(struct pl_env *e, struct pl_err *err)
 {
     const char *own = NULL;
-    char text[4096];
+    char *text = NULL;
 
     if (!e->config->image)
         return add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     for (size_t i = 0; i < e->n_base; i++)
         if (strncmp(e->base[i], "LD_LIBRARY_PATH=", 16) == 0)
             own = e->base[i] + 16;
-    snprintf(text, sizeof(text), "%s%s%.4000s", PL_SANDBOX_DRIVER, own && *own ? ":" : "", own ? own : "");
-    return add_base(e, "LD_LIBRARY_PATH", text, err);
+    if (asprintf(&text, "LD_LIBRARY_PATH=%s%s%s", PL_SANDBOX_DRIVER, own && *own ? ":" : "", own ? own : "") < 0)
+        text = NULL;
+    return set(e, text, err);
 }
 
 /* Makes the constant variables. */
@@ -265,15 +275,6 @@ static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
     return false;
 }
 
-/* True if a secret has the name of this variable, NAME=VALUE. */
-static bool is_secret(const struct pl_env *e, const char *text)
-{
-    for (size_t i = 0; e->secrets && i < e->secrets->n_env; i++)
-        if (strncmp(e->secrets->env[i], text, strcspn(text, "=") + 1) == 0)
-            return true;
-    return false;
-}
-
 /* Joins the constant variables, the secrets and `vars` into one array. `vars` replace constant variables of
  * the same name, except PYTHONPATH: its constant value already contains the stage's own PYTHONPATH. A PATH comes
  * after the folder of the stage's Python. */
@@ -286,9 +287,9 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     if (!all)
         return pl_err_nomem(err);
     for (size_t i = 0; i < e->n_base; i++)
-        if (!is_secret(e, e->base[i]) && (strncmp(e->base[i], "PYTHONPATH=", 11) == 0 || !has_key(vars, n, e->base[i])))
+        if (strncmp(e->base[i], "PYTHONPATH=", 11) == 0 || !has_key(vars, n, e->base[i]))
             all[at++] = e->base[i];
-    /* the spec parser ensures that no variable of the stage has the name of a secret; one of its image may have it */
+    /* the spec parser ensures that no other variable of the stage has the name of a secret */
     for (size_t i = 0; i < n_secrets; i++)
         all[at++] = e->secrets->env[i];
     for (size_t i = 0; i < n; i++) {

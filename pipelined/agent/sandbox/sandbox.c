@@ -10,10 +10,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 /* Top-level folders that are links into /usr on systems with a merged /usr, and real folders on other
  * systems. */
@@ -162,22 +160,23 @@ static bool has_secret(const struct pl_sandbox_config *config, const char *path,
     return found;
 }
 
-/* Opens a folder of the image and finds its path on this machine. Links lead to folders of the image, as they do in a
- * container. Returns -1 with errno. */
-static int open_in_image(const struct pl_image *image, const char *folder, char ret_path[PATH_MAX])
+/* Opens a folder of the image and finds its path on this machine. Returns -1 with errno. */
+static int open_folder(const struct pl_image *image, const char *folder, char ret_path[PATH_MAX])
 {
-    const struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-    _cleanup_close_ int root = open(image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = root < 0 ? -1 : (int)syscall(SYS_openat2, root, *folder ? folder : "/", &how, sizeof(how));
+    _cleanup_close_ int fd = pl_image_open(image, *folder ? folder : "/", O_RDONLY | O_DIRECTORY);
     char own[64];
     ssize_t n;
 
     if (fd < 0)
         return -1;
     snprintf(own, sizeof(own), "/proc/self/fd/%d", fd);
-    n = readlink(own, ret_path, PATH_MAX - 1);
-    ret_path[PL_MAX(n, 0)] = 0;
-    return fd;
+    n = readlink(own, ret_path, PATH_MAX);
+    if (n <= 0 || n == PATH_MAX) { /* an empty path would be this machine's root */
+        errno = n < 0 ? errno : ENAMETOOLONG;
+        return -1;
+    }
+    ret_path[n] = 0;
+    return TAKE_FD(fd);
 }
 
 /* Shows the entries of a folder of the image, each by a mount of its own: the sandbox's root is a file system of its own, in
@@ -186,7 +185,7 @@ static int open_in_image(const struct pl_image *image, const char *folder, char 
 static int add_entries(const struct pl_sandbox_config *config, const char *folder, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char real[PATH_MAX], from[PATH_MAX + 256], to[4096 + 256], target[PATH_MAX];
-    int fd = open_in_image(config->image, folder, real), r;
+    int fd = open_folder(config->image, folder, real), r;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;
 
