@@ -5,6 +5,7 @@ import pathlib
 import pwd
 import shutil
 import subprocess
+import tempfile
 
 import image_root
 import pytest
@@ -22,10 +23,26 @@ def why_not():
         return "not root: images cannot be mounted in a store of one's own"
     if SANDBOX != "bwrap":
         return "an image needs namespaces"
-    return None if shutil.which("podman") else "podman is missing: apt-get install --no-install-recommends podman crun uidmap"
+    if not shutil.which("podman"):
+        return "podman is missing: apt-get install --no-install-recommends podman crun uidmap"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # where the machine has no overlay file system, podman mounts nothing
+        env = {**os.environ, **storage(pathlib.Path(folder), "127.0.0.1:1")}
+        done = subprocess.run(["sh", "-c", "tar -cf - --files-from /dev/null | podman import -q - probe && podman image mount probe && podman image unmount probe"],
+                              env=env, capture_output=True, text=True, check=False)
+        subprocess.run(["umount", "-l", f"{folder}/store/overlay"], capture_output=True, check=False)
+    return None if done.returncode == 0 else f"podman mounts no image here: {done.stderr.strip()[-300:]}"
 
 
-pytestmark = [pytest.mark.skipif(bool(why_not()), reason=str(why_not())), pytest.mark.timeout(600)]
+def storage(folder, address):
+    """Variables with which podman has its store in a folder and gets images of Docker's from the registry at an address."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "storage.conf").write_text(f'[storage]\ndriver = "overlay"\nrunroot = "{folder}/run"\ngraphroot = "{folder}/store"\n')
+    (folder / "registries.conf").write_text(f'[[registry]]\nprefix = "docker.io"\nlocation = "{address}"\ninsecure = true\n')
+    return {"CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf", "CONTAINERS_REGISTRIES_CONF": f"{folder}/registries.conf"}
+
+
+WHY_NOT = why_not()
+pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=str(WHY_NOT)), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +62,12 @@ def registry(tmp_path_factory):
     one.close()
 
 
-def storage(folder, registry, driver="overlay"):
-    """Variables with which podman has its store in a folder and gets images of Docker's from our registry."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "storage.conf").write_text(f'[storage]\ndriver = "{driver}"\nrunroot = "{folder}/run"\ngraphroot = "{folder}/store"\n')
-    (folder / "registries.conf").write_text(f'[[registry]]\nprefix = "docker.io"\nlocation = "{registry.address}"\ninsecure = true\n')
-    return {"CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf", "CONTAINERS_REGISTRIES_CONF": f"{folder}/registries.conf"}
-
-
 @pytest.fixture
 def store(tmp_path, registry):
-    env = storage(tmp_path / "podman", registry)
+    env = storage(tmp_path / "podman", registry.address)
     yield env
     subprocess.run(["podman", "image", "unmount", "--all", "--force"], env={**os.environ, **env}, capture_output=True, check=False)
+    subprocess.run(["umount", "-l", tmp_path / "podman/store/overlay"], capture_output=True, check=False)
 
 
 def stage(name="s", image="tools:1", script='cat /etc/of-the-image >"$PL_OUT/out"', **more):
@@ -153,7 +163,7 @@ def without_root(make_daemon, user, registry):
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     programs = home / "bin"
     shutil.copytree(BIN, programs, ignore=lambda folder, names: [n for n in names if n.startswith("test_")], dirs_exist_ok=True)
-    env = {**storage(home / "podman", registry), "XDG_RUNTIME_DIR": str(run_dir), "HOME": str(home), "PATH": "/usr/bin:/bin"}
+    env = {**storage(home / "podman", registry.address), "XDG_RUNTIME_DIR": str(run_dir), "HOME": str(home), "PATH": "/usr/bin:/bin"}
     subprocess.run(["chown", "-R", USER, home], check=True)
     daemon = make_daemon("--podman", "podman", name="user")
     daemon.root, daemon.dir, daemon.bin = str(home), str(home / "data"), str(programs)
