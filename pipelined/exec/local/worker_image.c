@@ -88,14 +88,15 @@ bool pl_worker_images_off(const struct pl_worker_images *m)
 static void tell(void *arg)
 {
     struct fetch *f = arg;
+    const char *text = f->text ? f->text : "out of memory";
 
-    assert(f->text);
+    assert(f->text || f->failed);
     f->posted = false;
     while (f->waiting) {
         struct pl_worker_image_wait *w = f->waiting;
 
         f->waiting = w->next;
-        w->done(w->self, f->failed ? NULL : f->text, f->text, f->hopeless);
+        w->done(w->self, f->failed ? NULL : text, text, f->hopeless);
     }
 }
 
