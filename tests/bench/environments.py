@@ -65,6 +65,7 @@ def setup(bench):
     folder.mkdir(parents=True)
     index = Index(*wheels())
     env = {"PIP_INDEX_URL": index.url, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    subprocess.run(["git", "init", "-q", folder], check=True)  # build/ of the checkout is ignored, and code folders leave out what git ignores
     (folder / "requirements.txt").write_text("\n".join(PACKAGES) + "\n")
     hand, first = [], []
     try:
