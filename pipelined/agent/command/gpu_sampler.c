@@ -18,10 +18,13 @@ void pl_gpu_uuids(const unsigned *minors, size_t n, char (*out)[PL_GPU_UUID_BYTE
     struct pl_gpu_meter *m = pl_gpu_meter_create(minors, n);
     struct pl_nvml_gpu gpu;
 
-    for (size_t i = 0; m && i < m->n; i++)
-        for (size_t j = 0; j < n && pl_nvml_read(m->nvml, m->devices[i], &gpu, NULL) == 0; j++)
+    for (size_t i = 0; m && i < m->n; i++) {
+        if (pl_nvml_read(m->nvml, m->devices[i], &gpu, NULL) < 0)
+            continue;
+        for (size_t j = 0; j < n; j++)
             if (gpu.minor == minors[j])
                 snprintf(out[j], PL_GPU_UUID_BYTES, "%s", gpu.uuid);
+    }
     pl_gpu_meter_destroy(m);
 }
 
@@ -35,10 +38,13 @@ struct pl_gpu_meter *pl_gpu_meter_create(const unsigned *minors, size_t n)
     m = calloc(1, sizeof(*m));
     if (!m || pl_nvml_open(&m->nvml, NULL) < 0)
         return pl_gpu_meter_destroy(m);
-    for (unsigned i = 0; i < pl_nvml_count(m->nvml); i++)
+    for (unsigned i = 0; i < pl_nvml_count(m->nvml); i++) {
+        if (pl_nvml_read(m->nvml, i, &gpu, NULL) < 0)
+            continue;
         for (size_t j = 0; j < n && m->n < PL_AGENT_PROTOCOL_GPUS_MAX; j++)
-            if (pl_nvml_read(m->nvml, i, &gpu, NULL) == 0 && gpu.minor == minors[j])
+            if (gpu.minor == minors[j])
                 m->devices[m->n++] = i;
+    }
     return m->n ? m : pl_gpu_meter_destroy(m);
 }
 
