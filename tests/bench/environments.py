@@ -13,25 +13,12 @@ import measure
 import ours
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "support"), str(pathlib.Path(__file__).parents[1] / "daemon")]
-import by_path  # noqa: E402  the folders must be on the path first
-import image_registry  # noqa: E402
+import image_registry  # noqa: E402  the folders must be on the path first
 import image_root  # noqa: E402
-from package_index import Index  # noqa: E402
+from package_index import WHEELS, Index, real_wheels  # noqa: E402
 
-servers = by_path.load("s3_servers", "s3/servers.py")
-PACKAGES = ("numpy==2.1.3", "scikit-learn==1.6.1")
 STARTS = 15
 DATUMS = 40
-
-
-def wheels():
-    """The packages with what they need, from the cache of the tests."""
-    def make(folder):
-        subprocess.run(["/usr/bin/python3", "-m", "venv", folder / "tool"], check=True)
-        subprocess.run([folder / "tool/bin/python", "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", folder, *PACKAGES], check=True)
-        shutil.rmtree(folder / "tool")
-    folder = servers.cached("wheels-" + "-".join(one.replace("==", "-") for one in PACKAGES), make)
-    return [(path.name, path.read_bytes()) for path in folder.glob("*.whl")]
 
 
 def put(target, folder, name):
@@ -63,10 +50,10 @@ def setup(bench):
     bench.say("setup: numpy and scikit-learn, by hand and by setup, from an index on the loopback")
     folder = bench.folder / "setup"
     folder.mkdir(parents=True)
-    index = Index(*wheels())
+    index = Index(*real_wheels())
     env = {"PIP_INDEX_URL": index.url, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run(["git", "init", "-q", folder], check=True)  # build/ of the checkout is ignored, and code folders leave out what git ignores
-    (folder / "requirements.txt").write_text("\n".join(PACKAGES) + "\n")
+    (folder / "requirements.txt").write_text("\n".join(WHEELS) + "\n")
     hand, first = [], []
     try:
         for i in range(bench.runs):

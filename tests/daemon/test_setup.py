@@ -2,19 +2,15 @@
 import json
 import os
 import subprocess
-import tempfile
 import time
 
-import by_path
 import pytest
 
 from conftest import SANDBOX, wait_until
-from package_index import Index, wheel
+from package_index import Index, real_wheels, wheel
 from test_python import follow
 from test_transfer_space import disks  # noqa: F401  a fixture
 from test_try import Desk
-
-servers = by_path.load("servers", "s3/servers.py")
 
 pytestmark = pytest.mark.skipif(SANDBOX != "bwrap", reason="/pl/env needs namespaces")
 
@@ -299,19 +295,6 @@ def test_a_disk_that_fills_while_it_is_stored(make_daemon, desk, index, disks):
     # --- with room it goes on, and what was installed is not installed again
     subprocess.run(["mount", "-o", "remount,size=512m", disk], check=True)
     assert daemon.default.wait(run, timeout=180)["state"] == "success" and downloads(index) == 1
-
-
-WHEELS = ("numpy==2.1.3", "scikit-learn==1.6.1")
-
-
-def real_wheels():
-    """numpy and scikit-learn with what they need, from the cache of the tests."""
-    def make(folder):
-        with tempfile.TemporaryDirectory() as tool:
-            servers.command("/usr/bin/python3", "-m", "venv", tool)
-            servers.command(f"{tool}/bin/python", "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", folder, *WHEELS)
-    folder = servers.cached("wheels-" + "-".join(one.replace("==", "-") for one in WHEELS), make)
-    return [(path.name, path.read_bytes()) for path in folder.glob("*.whl")]
 
 
 @pytest.mark.others_work

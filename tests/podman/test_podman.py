@@ -11,9 +11,8 @@ import image_root
 import pytest
 from conftest import BIN, SANDBOX
 from image_registry import Registry
-from package_index import Index
+from package_index import Index, real_wheels
 from test_python import follow
-from test_setup import real_wheels
 
 USER = "pipelined-tests"
 

@@ -4,8 +4,14 @@ import hashlib
 import html
 import http.server
 import io
+import subprocess
+import tempfile
 import threading
 import zipfile
+
+import by_path
+
+WHEELS = ("numpy==2.1.3", "scikit-learn==1.6.1")
 
 
 def wheel(name, version, files, scripts=None, requires=()):
@@ -24,6 +30,18 @@ def wheel(name, version, files, scripts=None, requires=()):
             rows.append(f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}")
         z.writestr(f"{info}/RECORD", "\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
     return f"{name}-{version}-py3-none-any.whl", out.getvalue()
+
+
+def real_wheels():
+    """numpy and scikit-learn with what they need, from the cache of the tests."""
+    servers = by_path.load("servers", "s3/servers.py")
+
+    def make(folder):
+        with tempfile.TemporaryDirectory() as tool:
+            servers.command("/usr/bin/python3", "-m", "venv", tool)
+            servers.command(f"{tool}/bin/python", "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", folder, *WHEELS)
+    folder = servers.cached("wheels-" + "-".join(one.replace("==", "-") for one in WHEELS), make)
+    return [(path.name, path.read_bytes()) for path in folder.glob("*.whl")]
 
 
 class Index:
