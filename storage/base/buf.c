@@ -20,6 +20,14 @@ void pl_buf_clear(struct pl_buf *b)
     b->len = 0;
 }
 
+void pl_buf_swap(struct pl_buf *a, struct pl_buf *b)
+{
+    const struct pl_buf old = *a;
+
+    *a = (struct pl_buf){.data = b->data, .len = b->len, .cap = b->cap, .max = a->max};
+    *b = (struct pl_buf){.data = old.data, .len = old.len, .cap = old.cap, .max = b->max};
+}
+
 static size_t buf_max(const struct pl_buf *b)
 {
     return b->max != 0 ? b->max : PL_BUF_DEFAULT_MAX;

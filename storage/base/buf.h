@@ -20,6 +20,8 @@ struct pl_buf {
 void pl_buf_finish(struct pl_buf *b);
 /* Empties the buffer and keeps its memory. */
 void pl_buf_clear(struct pl_buf *b);
+/* Exchanges the content and the memory of two buffers, but not their maxima. */
+void pl_buf_swap(struct pl_buf *a, struct pl_buf *b);
 /* Makes room for `n` more bytes. PL_ETOOBIG, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_buf_reserve(struct pl_buf *b, size_t n, struct pl_err *err);

@@ -6,6 +6,7 @@
  * Threads: Any thread; calls block.
  *
  * Headers for other rooms:
+ *   object_offer    file that another process of the daemon's user wrote for it
  *   store_marker    the object `format` at the root of a store: format and store id
  *
  * Inside:

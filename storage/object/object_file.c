@@ -515,7 +515,8 @@ static void file_remove_stale_temps(const struct object_file *f)
     closedir(dir);
 }
 
-/* Makes the store's folder and its tmp folder, and syncs them and their parent. */
+/* Makes the store's folder and its tmp folder, to which nobody else may write (object_offer.h), and syncs them and their
+ * parent. */
 static int file_make_store(const char *dir, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -526,6 +527,8 @@ static int file_make_store(const char *dir, struct pl_err *err)
     if (access(path, F_OK) == 0)
         return 0;
     r = pl_io_mkdirs(path, 0777, err);
+    if (r == 0 && chmod(path, 0700) < 0)
+        r = pl_err_errno(err, errno, "cannot set the mode of %s", path);
     if (r == 0)
         r = pl_io_fsync_dir(dir, err);
     (void)snprintf(path, sizeof(path), "%s/..", dir);

@@ -10,6 +10,7 @@
 #include "storage/s3/s3_credentials.h"
 #include "storage/s3/s3_profile.h"
 #include "storage/s3/s3_url.h"
+#include "storage/system/program_run.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -48,19 +49,6 @@ static struct libs3_store *of(struct pl_object_store *s)
 static const struct pl_libs3_module *module;
 static struct pl_err module_error;
 
-static int module_path(char out[PATH_MAX], struct pl_err *err)
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof(MODULE_FILE) - 1);
-    char *end;
-
-    if (n < 0)
-        return pl_err_errno(err, errno, "cannot find the folder of the program");
-    out[n] = '\0';
-    end = strrchr(out, '/');
-    memcpy(end != NULL ? end + 1 : out, MODULE_FILE, sizeof(MODULE_FILE));
-    return 0;
-}
-
 /* Loads the module and verifies its version; on failure sets module_error. */
 static void load_once(void)
 {
@@ -68,7 +56,7 @@ static void load_once(void)
     pl_libs3_module_fn fn = NULL;
     void *library;
 
-    if (module_path(path, &module_error) < 0)
+    if (pl_program_folder_file(MODULE_FILE, path, &module_error) < 0)
         return;
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library != NULL)

@@ -208,34 +208,77 @@ const struct pl_pack_entry *pl_pack_footer_find(const struct pl_pack_footer *f, 
     return NULL;
 }
 
-int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err)
+static int check_hash(const uint8_t *raw, const struct pl_pack_entry *e, struct pl_err *err)
 {
     struct pl_hash id;
+
+    pl_hash_sha256(raw, e->raw, &id);
+    return pl_hash_eq(&id, &e->id) ? 0
+                                   : pl_err_set(err, PL_ECORRUPT, "the record at offset %u does not match its hash", e->offset);
+}
+
+int pl_pack_record_view(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *scratch, const uint8_t **ret,
+                        struct pl_err *err)
+{
+    const bool is_raw = e->codec == PL_CODEC_RAW && e->stored == e->raw;
+    const uint8_t *bytes = record + PL_PACK_RECORD_BYTES;
+    int r = pl_pack_record_check(record, e, err);
+
+    if (r == 0 && !is_raw) {
+        pl_buf_clear(scratch);
+        /* `raw` is bounded: pl_pack_entry_decode, or who asked for the record's location, has checked it */
+        r = pl_buf_reserve(scratch, e->raw, err);
+        if (r == 0 && e->raw > 0)
+            r = pl_codec_decode(e->codec, bytes, e->stored, scratch->data, e->raw, err);
+        bytes = scratch->data;
+    }
+    r = r < 0 ? r : check_hash(bytes, e, err);
+    if (r == 0)
+        *ret = bytes;
+    return r;
+}
+
+int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err)
+{
+    const uint8_t *bytes;
     int r;
 
-    r = pl_pack_record_check(record, e, err);
-    if (r < 0)
-        return r;
     pl_buf_clear(ret);
-    /* pl_pack_entry_decode has checked `raw` against the kind's limit */
-    r = pl_buf_reserve(ret, e->raw, err);
-    if (r == 0 && e->raw > 0)
-        r = pl_codec_decode(e->codec, record + PL_PACK_RECORD_BYTES, e->stored, ret->data, e->raw, err);
+    r = pl_pack_record_view(record, e, ret, &bytes, err);
     if (r < 0)
         return r;
-    pl_hash_sha256(ret->data, e->raw, &id);
-    if (!pl_hash_eq(&id, &e->id))
-        return pl_err_set(err, PL_ECORRUPT, "the record at offset %u does not match its hash", e->offset);
+    if (bytes != ret->data)
+        return pl_buf_add(ret, bytes, e->raw, err);
     ret->len = e->raw;
     return 0;
+}
+
+/* Reads a record that is not compressed, without a copy. */
+static int record_read_raw(const struct pl_pack_input *in, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err)
+{
+    uint8_t head[PL_PACK_RECORD_BYTES];
+    int r = in->read(in->self, e->offset, head, sizeof(head), err);
+
+    pl_buf_clear(ret);
+    r = r < 0 ? r : pl_pack_record_check(head, e, err);
+    r = r < 0 ? r : pl_buf_reserve(ret, e->raw, err);
+    if (r == 0 && e->raw > 0)
+        r = in->read(in->self, (uint64_t)e->offset + sizeof(head), ret->data, e->raw, err);
+    r = r < 0 ? r : check_hash(ret->data, e, err);
+    if (r == 0)
+        ret->len = e->raw;
+    return r;
 }
 
 int pl_pack_record_read(const struct pl_pack_input *in, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err)
 {
     size_t n = PL_PACK_RECORD_BYTES + (size_t)e->stored;
-    _cleanup_free_ uint8_t *bytes = malloc(n);
+    _cleanup_free_ uint8_t *bytes = NULL;
     int r;
 
+    if (e->codec == PL_CODEC_RAW && e->stored == e->raw)
+        return record_read_raw(in, e, ret, err);
+    bytes = malloc(n);
     if (bytes == NULL)
         return pl_err_nomem(err);
     r = in->read(in->self, e->offset, bytes, n, err);
@@ -352,14 +395,15 @@ static bool verify_half_start(struct verify_half *h, const struct verify_window 
     return started;
 }
 
-/* Verifies all records and the checksum. If there is a second thread, this thread decodes only the first half
- * of the records; but it reads all bytes, because the checksum must be computed over them in order. */
+/* Verifies all records and the checksum, or only the checksum (sum_only). If there is a second thread, this thread
+ * decodes only the first half of the records; but it reads all bytes, because the checksum must be computed over them
+ * in order. */
 static int verify_records(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
                           struct pl_err *err)
 {
     struct verify_half half;
-    bool halves = verify_half_start(&half, w, f, how);
-    uint32_t to = halves ? half.from : f->count;
+    bool halves = !how->sum_only && verify_half_start(&half, w, f, how);
+    uint32_t to = how->sum_only ? 0 : halves ? half.from : f->count;
     int r = verify_range(w, f, how, 0, to, true, err);
 
     if (r == 0)

@@ -47,8 +47,14 @@ const struct pl_pack_entry *pl_pack_footer_find(const struct pl_pack_footer *f, 
  * PL_ECORRUPT, and errors of the input. */
 PL_MUST_CHECK
 int pl_pack_record_read(const struct pl_pack_input *in, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err);
-/* Decodes and verifies a record in memory (its head and stored bytes, PL_PACK_RECORD_BYTES + e->stored in
- * all) into `ret`, replacing its content. PL_ECORRUPT. */
+/* Verifies a record in memory (its head and stored bytes, PL_PACK_RECORD_BYTES + e->stored in all). `*ret` receives
+ * where its e->raw raw bytes are: in `record`, or, if they are compressed there, in `scratch`, whose content is
+ * replaced. PL_ECORRUPT. */
+PL_MUST_CHECK
+int pl_pack_record_view(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *scratch, const uint8_t **ret,
+                        struct pl_err *err);
+/* Decodes and verifies a record in memory, as pl_pack_record_view does, into `ret`, replacing its content.
+ * PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err);
 
@@ -66,6 +72,9 @@ struct pl_pack_verify {
     /* verify half of a large pack on a second thread; the input's `read` is then called by two threads at the
      * same time. Ignored if `bad` is set */
     bool two_threads;
+    /* check only the header, the footer and the checksum of the records' bytes; decode no record. That finds damage
+     * after the pack was closed, not a record that was wrong before */
+    bool sum_only;
 };
 PL_MUST_CHECK
 int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *how, struct pl_pack_footer *ret,

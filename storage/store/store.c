@@ -409,18 +409,18 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigne
     return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, doubt, err);
 }
 
-/* Verifies a received pack file and reads its footer. Lets the kernel start writing the file to disk, so that
- * the later sync, when the file is adopted, is short. */
-static int store_verify_file(struct pl_store *s, const char *path, const struct pl_hash *claimed, struct pl_pack_footer *ret,
-                             struct pl_err *err)
+/* Verifies a received pack file, or its head and checksum only, and reads its footer. Lets the kernel start writing the file to
+ * disk, so that the later sync, when the file is adopted, is short. */
+static int verify_received(struct pl_store *s, int fd, const struct pl_hash *claimed, bool sum_only, struct pl_pack_footer *ret,
+                           struct pl_err *err)
 {
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct pl_pack_verify how = {.project = s->project, .claimed = claimed, .raw_max = PL_PACK_RAW_BYTES, .two_threads = true};
+    struct pl_pack_verify how = {
+        .project = s->project, .claimed = claimed, .raw_max = PL_PACK_RAW_BYTES, .two_threads = true, .sum_only = sum_only};
     struct pl_pack_input in;
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "cannot open %s", path);
+    if (fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "cannot read the size of a received pack");
     (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     in = pl_pack_input_fd(&fd, (uint64_t)st.st_size);
     return pl_pack_verify(&in, &how, ret, err);
@@ -481,42 +481,51 @@ static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int 
 }
 
 /* Moves the received file into the object store. An existing object is overwritten only if is_sure returns
- * false for it. */
-static int adopt_pack(struct pl_store *s, const char *tmp_path, const struct pl_pack_footer *f, struct pl_err *err)
+ * false for it, and only by records that were verified. */
+static int adopt_pack(struct pl_store *s, const char *tmp_path, int fd, const struct pl_pack_footer *f, bool sum_only,
+                      struct pl_err *err)
 {
-    _cleanup_close_ int fd = open(tmp_path, O_RDONLY | O_CLOEXEC);
     char key[PL_PACK_KEY_BYTES];
-    int r;
+    int r = pl_object_adopt(s->objects, pl_pack_key(s->project, &f->pack_id, key), tmp_path, err);
 
-    if (fd < 0) {
-        r = pl_err_errno(err, errno, "cannot open %s", tmp_path);
-        unlink(tmp_path);
-        return r;
-    }
-    r = pl_object_adopt(s->objects, pl_pack_key(s->project, &f->pack_id, key), tmp_path, err);
     if (r != PL_EEXISTS)
         return r;
-    return is_sure(s, &f->pack_id) ? 0 : replace_from(s, f, fd, err);
+    if (is_sure(s, &f->pack_id))
+        return 0;
+    r = sum_only ? verify_received(s, fd, &f->pack_id, false, NULL, err) : 0;
+    return r < 0 ? r : replace_from(s, f, fd, err);
 }
 
-int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err)
+static int receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, bool sum_only,
+                        struct pl_err *err)
 {
     _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
     _cleanup_(pl_buf_finish) struct pl_buf copy = {0};
+    _cleanup_close_ int fd = open(tmp_path, O_RDONLY | O_CLOEXEC);
     char key[PL_PACK_KEY_BYTES], hex[PL_HASH_HEX + 1];
-    int r = store_verify_file(s, tmp_path, claimed_id, &f, err);
+    int r = fd < 0 ? pl_err_errno(err, errno, "cannot open %s", tmp_path) : verify_received(s, fd, claimed_id, sum_only, &f, err);
 
     if (r < 0) {
         unlink(tmp_path);
         return pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex));
     }
     read_copy(s, &f, tmp_path, &copy);
-    r = adopt_pack(s, tmp_path, &f, err);
+    r = adopt_pack(s, tmp_path, fd, &f, sum_only, err);
     if (r == 0 && copy.len > 0)
         pl_object_keep_local(s->objects, pl_pack_key(s->project, claimed_id, key), copy.data, copy.len);
     if (r == 0)
         r = pl_index_add_pack(s->index, claimed_id, f.entries, f.count, 0, err);
     return r < 0 ? pl_err_wrap(err, r, "receive pack %s", pl_hash_hex(claimed_id, hex)) : 0;
+}
+
+int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err)
+{
+    return receive_pack(s, tmp_path, claimed_id, false, err);
+}
+
+int pl_store_take_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err)
+{
+    return receive_pack(s, tmp_path, claimed_id, true, err);
 }
 
 int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)

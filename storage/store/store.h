@@ -10,11 +10,11 @@
  *   pack_files        reads packs from local files or from the bucket
  *   pack_read_window  keeps neighbouring ranges of remote packs for sequential reads
  *   project_stores    the stores of all projects of one object store, opened on demand
+ *   record_cache      LRU cache of decoded records
  *
  * Inside:
  *   index_memtable    index entries that are not in a segment yet
- *   index_segment     immutable sorted index file (mmap) and the manifest
- *   record_cache      LRU cache of decoded records */
+ *   index_segment     immutable sorted index file (mmap) and the manifest */
 
 /* A store returns only records whose bytes were verified against their ids. All functions except open and
  * close may be called from any thread.
@@ -84,6 +84,11 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigne
  * index, the object is overwritten with these bytes. PL_ECORRUPT, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err);
+/* Like pl_store_receive_pack, for a file that another process of the daemon's user wrote
+ * (object_offer.h): only its header, its footer, the checksum of its bytes and the uncompressed size of its records are
+ * checked, and the records only if they replace a pack that exists: that process is trusted like this one. */
+PL_MUST_CHECK
+int pl_store_take_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err);
 /* Receives a pack in memory that this process made, as pl_store_receive_pack does; its records are not
  * verified again. */
 PL_MUST_CHECK

@@ -114,7 +114,7 @@ int pl_program_read(const char *const *argv, int64_t ms, struct pl_buf *out, cha
     return r < 0 ? r : status;
 }
 
-int pl_program_beside(const char *name, char ret[PATH_MAX], struct pl_err *err)
+int pl_program_folder_file(const char *name, char ret[PATH_MAX], struct pl_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1 - strlen(name));
 
@@ -122,6 +122,15 @@ int pl_program_beside(const char *name, char ret[PATH_MAX], struct pl_err *err)
         return pl_err_errno(err, errno, "/proc/self/exe");
     ret[n] = '\0';
     strcpy(strrchr(ret, '/') + 1, name);
+    return 0;
+}
+
+int pl_program_beside(const char *name, char ret[PATH_MAX], struct pl_err *err)
+{
+    int r = pl_program_folder_file(name, ret, err);
+
+    if (r < 0)
+        return r;
     return access(ret, X_OK) == 0 ? 0 : pl_err_errno(err, errno, "%s, which must be in the folder of the other programs", ret);
 }
 

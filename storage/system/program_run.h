@@ -18,6 +18,9 @@ int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size,
  * its standard error. argv[0] is looked up in PATH if it has no slash. Also PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_program_read(const char *const *argv, int64_t ms, struct pl_buf *out, char *said, size_t size, struct pl_err *err);
+/* Makes the path of a file in the folder of the program that runs, whether there is such a file or not. */
+PL_MUST_CHECK
+int pl_program_folder_file(const char *name, char ret[PATH_MAX], struct pl_err *err);
 /* Makes the path of a program in the folder of the one that runs. PL_ENOTFOUND: the folder has no such program. */
 PL_MUST_CHECK
 int pl_program_beside(const char *name, char ret[PATH_MAX], struct pl_err *err);

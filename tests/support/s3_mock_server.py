@@ -24,6 +24,10 @@ class S3Mock:
     def fault(self, kind, method="-", part="-", skip=0, times=0, count=0):
         return self.order("fault", kind, method, part, skip, times, count)
 
+    def heal(self):
+        """Takes all faults away."""
+        return self.order("chaos", 0, 0)
+
     def requests(self, method="-"):
         return int(self.order("requests", method))
 

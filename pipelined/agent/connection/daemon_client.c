@@ -7,6 +7,7 @@
 #include "storage/base/clock.h"
 #include "storage/chunk/chunk_list.h"
 #include "storage/pack/pack_format.h"
+#include "storage/store/store.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 #include <errno.h>
@@ -458,27 +459,40 @@ int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct
     return r;
 }
 
+/* Calls `tell` with the ids that the store on this machine does not have. */
+static void announce(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n,
+                     int (*tell)(struct pl_remote *remote, const struct pl_hash *ids, size_t n, struct pl_err *err))
+{
+    _cleanup_free_ struct pl_hash *absent = user->first && n > 0 ? malloc(n * sizeof(*absent)) : NULL;
+    struct pl_remote *remote;
+    size_t n_absent = 0;
+
+    for (size_t i = 0; absent && i < n; i++)
+        if (!pl_store_has(user->first, &ids[i]))
+            absent[n_absent++] = ids[i];
+    if (absent) {
+        ids = absent;
+        n = n_absent;
+    }
+    if (n > 0 && user->link && open_read(user, &remote, NULL) == 0)
+        (void)!tell(remote, ids, n, NULL);
+}
+
 void pl_daemon_client_locate(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n)
 {
-    struct pl_remote *remote;
-
-    if (n > 0 && open_read(user, &remote, NULL) == 0)
-        (void)!pl_remote_locate(remote, ids, n, NULL);
+    announce(user, ids, n, pl_remote_locate);
 }
 
 void pl_daemon_client_prefetch(const struct pl_uplink_user *user, const struct pl_hash *ids, size_t n)
 {
-    struct pl_remote *remote;
-
-    if (n > 0 && open_read(user, &remote, NULL) == 0)
-        (void)!pl_remote_will_read(remote, ids, n, NULL);
+    announce(user, ids, n, pl_remote_will_read);
 }
 
 bool pl_daemon_client_reads_files(const struct pl_uplink_user *user)
 {
     struct pl_remote *remote;
 
-    return open_read(user, &remote, NULL) == 0 && pl_remote_is_local(remote);
+    return user->link && open_read(user, &remote, NULL) == 0 && pl_remote_is_local(remote);
 }
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
@@ -489,6 +503,10 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
     unsigned tries = 0;
     int r;
 
+    if (user->first && (!l || pl_store_has(user->first, id))) {
+        const struct pl_chunk_reader own = pl_store_chunk_reader(user->first);
+        return own.get(own.self, id, kind, ret, err);
+    }
     do {
         r = pl_uplink_check(user, err);
         if (r < 0)
@@ -502,9 +520,14 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
     return r;
 }
 
+static void reader_will_read(void *self, const struct pl_hash *ids, size_t n)
+{
+    pl_daemon_client_prefetch(self, ids, n);
+}
+
 struct pl_chunk_reader pl_daemon_client_reader(const struct pl_uplink_user *user)
 {
-    return (struct pl_chunk_reader){.self = (void *)user, .get = reader_get};
+    return (struct pl_chunk_reader){.self = (void *)user, .get = reader_get, .will_read = reader_will_read};
 }
 
 /* After a sink call failed: true if the upload session may be gone (the daemon was restarted, or the session

@@ -28,6 +28,7 @@
 #define PL_DAEMON_CLIENT_BACKOFF_MAX 5000 /* longest pause between two attempts */
 #define PL_DAEMON_CLIENT_ANSWER_MAX  (64u << 20)
 
+struct pl_store;
 struct pl_uplink;
 
 struct pl_daemon_client_config {
@@ -102,7 +103,8 @@ PL_MUST_CHECK
 int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct pl_err *err);
 /* One user of a store: a reader or writer, and a callback that says whether its work is still wanted. */
 struct pl_uplink_user {
-    struct pl_uplink *link;
+    struct pl_uplink *link; /* NULL = a reader reads `first` only, which is set; not for a sink */
+    struct pl_store *first; /* a store on this machine, which is read before the daemon's; NULL = none. Borrowed */
     /* the project whose store is read; NULL = that of pl_daemon_client_open_store. The store of another project is
      * opened with the first read, and is only read. Borrowed */
     const char *project;

@@ -1,19 +1,7 @@
 /* A list that is searched linearly: a stage reads few projects. */
 #include "pipelined/agent/inputs/input_stores.h"
 
-#include "storage/store/store.h"
-
 #include <stdio.h>
-
-/* Reads a record of another project from the store `first` if that has it. */
-static int read_first(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
-{
-    const struct pl_input_store *s = self;
-    const struct pl_chunk_reader reader =
-        pl_store_has(s->first, id) ? pl_store_chunk_reader(s->first) : pl_daemon_client_reader(s->user);
-
-    return reader.get(reader.self, id, kind, ret, err);
-}
 
 static int add_store(struct pl_input_stores *s, const char *project, struct pl_input_store **ret, struct pl_err *err)
 {
@@ -30,9 +18,7 @@ static int add_store(struct pl_input_stores *s, const char *project, struct pl_i
         store->own_user = *s->config.user;
         store->own_user.project = store->project;
         store->user = &store->own_user;
-        store->first = s->config.first;
-        store->reader =
-            store->first ? (struct pl_chunk_reader){.self = store, .get = read_first} : pl_daemon_client_reader(store->user);
+        store->reader = pl_daemon_client_reader(store->user);
     }
     r = pl_node_cache_init(&store->nodes, &store->reader, s->config.nodes, err);
     if (r < 0) {

@@ -5,15 +5,12 @@
 
 #include "pipelined/agent/inputs/input_entries.h"
 
-struct pl_store;
-
 struct pl_input_stores_config {
     const char *project;           /* project of the worker's stage; NULL = all inputs are read with `reader`. Borrowed */
     struct pl_chunk_reader reader; /* reads records of that project */
     /* connection with which the stores of other projects are opened; NULL = all inputs are read with `reader`. Borrowed */
     const struct pl_uplink_user *user;
-    struct pl_store *first; /* a store that is read before those of other projects; NULL = none. Borrowed */
-    size_t nodes;           /* decoded tree nodes in the cache of each project, of at most 256 KiB each */
+    size_t nodes; /* decoded tree nodes in the cache of each project, of at most 256 KiB each */
 };
 
 /* The store of one project. */
@@ -26,7 +23,6 @@ struct pl_input_store {
     /* private */
     char project[PL_NAME_MAX_BYTES + 1]; /* "" = that of the worker's stage */
     struct pl_uplink_user own_user;
-    struct pl_store *first;
 };
 
 struct pl_input_stores {

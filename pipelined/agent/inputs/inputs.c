@@ -97,7 +97,6 @@ int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **r
                              &(struct pl_input_stores_config){.project = config->project,
                                                               .reader = config->reader,
                                                               .user = config->user,
-                                                              .first = config->first,
                                                               .nodes = PL_INPUTS_NODES},
                              err);
     if (r == 0 && config->cache && config->read_only)

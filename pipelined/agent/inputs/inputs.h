@@ -48,9 +48,8 @@ struct pl_inputs_config {
     /* connection for announcing chunks, many per request; its `wanted` cancels the work (PL_ECANCELED). NULL
      * = no announcing */
     const struct pl_uplink_user *user;
-    struct pl_store *first; /* a store that is read before those of other projects; NULL = none */
-    const char *work;       /* the work folder (sandbox.h) */
-    const char *cache;      /* folder of the cache of whole files; NULL = none */
+    const char *work;  /* the work folder (sandbox.h) */
+    const char *cache; /* folder of the cache of whole files; NULL = none */
     /* project and name of the stage. They are also in the key under which checkouts are stored for the stage's next
      * worker; stage NULL = do not store checkouts */
     const char *project, *stage;

@@ -173,11 +173,11 @@ uint64_t pl_datum_oom_count(void)
     return at ? strtoull(at + 10, NULL, 10) : 0;
 }
 
-static bool disk_is_full(const struct pl_datum_context *c)
+uint64_t pl_datum_disk_left(const struct pl_datum_context *c)
 {
     struct statvfs fs;
 
-    return fstatvfs(c->out.fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < PL_DATUM_FULL_BYTES;
+    return fstatvfs(c->out.fd, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
 }
 
 static const char *why_not_started(const struct pl_command_result *run)
@@ -268,7 +268,7 @@ static void judge(struct pl_datum_context *c, const struct pl_command_result *ru
         snprintf(text, sizeof(text), "cannot start a process: %s", strerror(run->code));
     else if (run->code != 0 && !pl_codes_has(&c->stage->accepted, run->code))
         snprintf(text, sizeof(text), "exit code %d", run->code);
-    if (text[0] && disk_is_full(c))
+    if (text[0] && pl_datum_disk_left(c) < PL_DATUM_FULL_BYTES)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "; the disk of the work folder is full");
     set_reason(o, text);
 }
@@ -289,7 +289,7 @@ static int carry(struct pl_agent_protocol_outcome *o, const struct pl_datum_cont
         return 0;
     }
     snprintf(text, sizeof(text), "%s: %s%s", step, why->msg,
-             code == PL_ENOSPC || disk_is_full(c) ? "; the disk of the work folder is full" : "");
+             code == PL_ENOSPC || pl_datum_disk_left(c) < PL_DATUM_FULL_BYTES ? "; the disk of the work folder is full" : "");
     set_reason(o, text);
     return 0;
 }

@@ -87,3 +87,5 @@ int pl_datum_upload(struct pl_datum_context *c, const struct pl_agent_protocol_d
 /* Returns the number of processes that the kernel of this machine has killed for lack of memory since it
  * started; 0 = unknown. */
 uint64_t pl_datum_oom_count(void);
+/* Returns the free bytes on the work folder's disk; UINT64_MAX = unknown. */
+uint64_t pl_datum_disk_left(const struct pl_datum_context *c);

@@ -11,7 +11,6 @@
 #include "storage/system/log_line.h"
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/statvfs.h>
 
 /* maximum wait in ms until command output was sent: before a result is handed in, and at the worker's end */
 #define DRAIN_MS     5000
@@ -124,8 +123,8 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
         r = pl_datum_flow_create(&w->flow, err);
     if (r == 0)
         r = create_link(w, err);
-    w->fetcher = (struct pl_uplink_user){.link = w->uplink, .wanted = is_fetch_wanted, .self = w};
-    w->uploader = (struct pl_uplink_user){.link = w->uplink, .wanted = is_upload_wanted, .self = w};
+    w->fetcher = (struct pl_uplink_user){.link = w->uplink, .first = config->alone, .wanted = is_fetch_wanted, .self = w};
+    w->uploader = (struct pl_uplink_user){.link = w->uplink, .first = config->alone, .wanted = is_upload_wanted, .self = w};
     if (r == 0)
         r = create_lease(w, err);
     if (r < 0) {
@@ -257,23 +256,9 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
     return r;
 }
 
-/* Makes the reader of a worker without a lease, which reads from its own store first and then from the
- * daemon. */
-static int read_own_first(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
-{
-    struct pl_worker *w = self;
-    const struct pl_chunk_reader own = pl_store_chunk_reader(w->config.alone);
-    struct pl_chunk_reader daemon;
-
-    if (!w->uplink || pl_store_has(w->config.alone, id))
-        return own.get(own.self, id, kind, ret, err);
-    daemon = pl_daemon_client_reader(&w->fetcher);
-    return daemon.get(daemon.self, id, kind, ret, err);
-}
-
 struct pl_chunk_reader pl_worker_reader(struct pl_worker *w)
 {
-    return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_daemon_client_reader(&w->fetcher);
+    return pl_daemon_client_reader(&w->fetcher);
 }
 
 static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
@@ -315,13 +300,11 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
 {
     const struct pl_input_stores_config refs = {
         .project = w->stage.project,
-        .reader = w->config.alone ? pl_worker_reader(w) : pl_daemon_client_reader(&w->uploader),
+        .reader = pl_daemon_client_reader(&w->uploader),
         .user = w->uplink ? &w->uploader : NULL,
-        .first = w->config.alone,
     };
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
                                       .user = w->uplink ? &w->fetcher : NULL,
-                                      .first = w->config.alone,
                                       .work = w->config.work,
                                       .cache = w->config.cache,
                                       .project = w->stage.project,
@@ -416,14 +399,6 @@ static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_e
     return 1;
 }
 
-/* Returns the free bytes on the work folder's disk; UINT64_MAX if unknown. */
-static uint64_t disk_left(const struct pl_worker *w)
-{
-    struct statvfs fs;
-
-    return fstatvfs(w->context.out.fd, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
-}
-
 static bool is_given_back(struct pl_worker *w, const struct pl_datum_flow_item *row)
 {
     return atomic_load(&row->task->lost) || pl_datum_flow_given_back(w->flow, row);
@@ -434,7 +409,7 @@ static bool is_given_back(struct pl_worker *w, const struct pl_datum_flow_item *
 static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
 {
     const struct pl_agent_protocol_task *task = &row->task->task;
-    const uint64_t left = disk_left(w);
+    const uint64_t left = pl_datum_disk_left(&w->context);
     bool alone = w->config.one_by_one || left < PL_DATUM_FLOW_FREE_BYTES;
 
     w->fetching = row;
@@ -670,7 +645,7 @@ static void *upload_loop(void *arg)
     while (r == 0 && !over) {
         struct pl_datum_flow_item *row = pl_datum_flow_to_upload(w->flow, look_ms, &over);
 
-        if (!row && !over && w->context.early && disk_left(w) >= PL_DATUM_FLOW_FREE_BYTES)
+        if (!row && !over && w->context.early && pl_datum_disk_left(&w->context) >= PL_DATUM_FLOW_FREE_BYTES)
             pl_early_upload_scan(w->context.early);
         if (!row)
             continue;

@@ -7,6 +7,7 @@
 #include "pipelined/api/transfer/upload_verify.h"
 #include "pipelined/db/tx/pack_state_tx.h"
 #include "pipelined/db/tx/upload_session_tx.h"
+#include "storage/object/object_offer.h"
 #include "storage/pack/pack_sink.h"
 #include "storage/store/store.h"
 #include "storage/system/io.h"
@@ -192,7 +193,8 @@ struct intake {
     struct pl_store *store;
     struct pl_hash id;
     char path[PATH_MAX];
-    int fd;
+    int fd;       /* -1 for an offered file */
+    bool offered; /* a process of the daemon's user has written the file (object_offer.h) */
     uint64_t size;
 };
 
@@ -200,6 +202,8 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
 {
     struct intake *in = self;
 
+    if (in->offered)
+        return pl_err_set(err, PL_EPROTO, "a request that names an offered file has no body");
     in->size += n;
     return pl_io_write(in->fd, data, n, in->path, err);
 }
@@ -221,7 +225,7 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
         return r;
     }
     pl_upload_verify_origin(req, pl_store_project(in->store), &in->id, in->size, &b);
-    r = pl_upload_verify_receive(in->api->read_back, &b, in->path, err);
+    r = pl_upload_verify_receive(in->api->read_back, &b, in->path, in->offered, err);
     /* the fault is in the bytes that the client sent, not in the store */
     if (r == PL_ECORRUPT || r == PL_EFORMAT)
         r = err->code = PL_EPROTO;
@@ -238,7 +242,7 @@ static void intake_verify(void *self, struct pl_http_request *req)
         pl_http_reply_error(req, &err);
     } else {
         pl_upload_sessions_count_bytes(in->api->sessions, pl_http_query(req, "session"), in->size);
-        atomic_fetch_add(&in->api->moved.bytes_in, in->size);
+        atomic_fetch_add(in->offered ? &in->api->moved.bytes_offered : &in->api->moved.bytes_in, in->size);
         pl_http_reply_json(req, 201, json_pack("{s:s, s:I}", "pack", pl_hash_hex(&in->id, hex), "bytes", (json_int_t)in->size));
     }
     free(in);
@@ -264,8 +268,10 @@ static int pack_id(const struct pl_http_request *req, struct pl_hash *ret, struc
     return r < 0 ? pl_err_field(err, r, "id") : 0;
 }
 
+/* Opens the file for the body. If the query names an offered file, takes that file instead. */
 static int intake_open(struct pl_api *a, struct pl_http_request *req, struct intake *in, struct pl_err *err)
 {
+    const char *offer = pl_http_query(req, "offer");
     int r = pack_id(req, &in->id, err);
 
     in->api = a;
@@ -275,6 +281,11 @@ static int intake_open(struct pl_api *a, struct pl_http_request *req, struct int
     r = r < 0
             ? r
             : pl_upload_session_add_pack(a->config.db, pl_store_project(in->store), pl_http_query(req, "session"), &in->id, err);
+    in->fd = -1;
+    in->offered = offer != NULL;
+    /* The disk watch has seen the offered file: its bytes are written, so they are not counted once more. */
+    if (r == 0 && in->offered)
+        return pl_object_offer_take(pl_store_objects(in->store), offer, in->path, &in->size, err);
     r = r < 0 ? r : pl_object_tmp_path(pl_store_objects(in->store), in->path, err);
     if (r < 0)
         return r;
@@ -428,8 +439,12 @@ static const struct pl_api_route routes[] = {
                 "the record; pack id 32; zero 24. Little-endian; all zero if the record is missing.",
      .request = BYTES_TYPE, .reply = BYTES_TYPE},
     {"PUT", "/api/v1/projects/{project}/packs/{id}", .raw = put_pack, .body = PL_BODY_STREAM, .body_max = PL_PACK_MAX_BYTES,
-     .verb = PL_VERB_STORE, .summary = "Uploads a pack: it is verified, and durable when the reply comes.", .query = "session",
-     .request = BYTES_TYPE, .reply = "Pack"},
+     .verb = PL_VERB_STORE,
+     .summary =
+         "Uploads a pack: it is verified, and durable when the reply comes. A process of the daemon's user on its machine may "
+         "have written it into the daemon's folder of temporary files: \"offer\" names that file, the body is empty, and the "
+         "checksum of the bytes is verified.",
+     .query = "session offer", .request = BYTES_TYPE, .reply = "Pack"},
     {"GET", "/api/v1/projects/{project}/packs/{id}", .raw = get_pack, .verb = PL_VERB_FETCH,
      .summary = "Returns the bytes of a pack, or the range that Range asks for; HEAD says whether the store knows the pack.",
      .reply = BYTES_TYPE},

@@ -56,7 +56,7 @@ static json_t *bucket_ca(struct pl_object_store *objects)
     return json_stringn((const char *)text.data, text.len);
 }
 
-/* Makes the JSON about packs: whether the bucket supports presigned URLs, bytes sent through the daemon,
+/* Makes the JSON about packs: whether the bucket supports presigned URLs, bytes sent through the daemon or offered,
  * and results of verification. */
 static json_t *packs_json(struct pl_api *a)
 {
@@ -65,13 +65,13 @@ static json_t *packs_json(struct pl_api *a)
     struct pl_upload_verify_stats s;
 
     pl_upload_verify_get_stats(a->read_back, &s);
-    return json_pack("{s:o*, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ca",
+    return json_pack("{s:o*, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ca",
                      caps & (PL_OBJECT_SIGNED_GET | PL_OBJECT_SIGNED_PUT) ? bucket_ca(objects) : NULL, "signed_get",
                      (caps & PL_OBJECT_SIGNED_GET) != 0, "signed_put", (caps & PL_OBJECT_SIGNED_PUT) != 0, "bytes_in",
                      (json_int_t)atomic_load(&a->moved.bytes_in), "bytes_out", (json_int_t)atomic_load(&a->moved.bytes_out),
-                     "urls_get", (json_int_t)atomic_load(&a->moved.urls_get), "urls_put",
-                     (json_int_t)atomic_load(&a->moved.urls_put), "unread", (json_int_t)s.unread, "read_back", (json_int_t)s.good,
-                     "quarantined", (json_int_t)s.quarantined);
+                     "bytes_offered", (json_int_t)atomic_load(&a->moved.bytes_offered), "urls_get",
+                     (json_int_t)atomic_load(&a->moved.urls_get), "urls_put", (json_int_t)atomic_load(&a->moved.urls_put),
+                     "unread", (json_int_t)s.unread, "read_back", (json_int_t)s.good, "quarantined", (json_int_t)s.quarantined);
 }
 
 static bool readable_at(const struct pl_http_request *req, const json_t *o)
@@ -134,7 +134,7 @@ static int add_stalled(void *self, struct pl_open_commit *c)
 
     if (!pl_access_may_read(pl_http_context(s->req), h->project, h->repo))
         return 0;
-    r = pl_commit_view_open_json(c, false, &o, NULL);
+    r = pl_commit_view_open_json(s->req, c, false, &o, NULL);
     return r < 0 ? r : json_array_append_new(s->list, o) < 0 ? PL_ENOMEM : 0;
 }
 

@@ -77,9 +77,10 @@ struct pl_api_check {
     _Atomic uint64_t done, total, found;
 };
 
-/* Pack traffic since the start: bytes through the daemon, and URLs for direct transfers. */
+/* Pack traffic since the start: bytes through the daemon, bytes of offered files, and URLs for direct transfers. */
 struct pl_api_moved {
     _Atomic uint64_t bytes_in, bytes_out;
+    _Atomic uint64_t bytes_offered;      /* in files that clients wrote into the daemon's folder (object_offer.h) */
     _Atomic uint64_t urls_get, urls_put; /* presigned URLs given to clients */
 };
 

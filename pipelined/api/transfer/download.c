@@ -56,7 +56,10 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
     }
     skip = (size_t)(d->at - offset);
     n = (size_t)PL_MIN((uint64_t)len, d->end - offset) - skip;
-    r = pl_buf_add(out, d->chunk.data + skip, n, err);
+    if (n == d->chunk.len && out->len == 0)
+        pl_buf_swap(out, &d->chunk);
+    else
+        r = pl_buf_add(out, d->chunk.data + skip, n, err);
     d->at += n;
     return r < 0 ? r : d->at < d->end ? PL_PULL_MORE : PL_PULL_END;
 }

@@ -738,9 +738,9 @@ static int is_noted(struct pl_read_back *b, const struct pl_direct_upload *pack,
 
 /* Does the work of pl_upload_verify_receive. The caller has locked the pack (hold). */
 static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, const char *path,
-                   struct pl_err *err)
+                   bool offered, struct pl_err *err)
 {
-    int r = pl_store_receive_pack(store, path, &pack->pack, err);
+    int r = offered ? pl_store_take_pack(store, path, &pack->pack, err) : pl_store_receive_pack(store, path, &pack->pack, err);
 
     r = r < 0 ? r : pl_store_flush(store, err);
     r = r < 0 ? r : is_noted(b, pack, err);
@@ -750,7 +750,8 @@ static int receive(struct pl_read_back *b, struct pl_store *store, const struct 
     return r < 0 ? r : go_on(b, pack, err);
 }
 
-int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err)
+int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, bool offered,
+                             struct pl_err *err)
 {
     struct pl_store *store;
     int r = pl_project_stores_get(b->stores, pack->project, &store, err);
@@ -760,7 +761,7 @@ int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_uplo
         unlink(path);
         return r;
     }
-    r = receive(b, store, pack, path, err);
+    r = receive(b, store, pack, path, offered, err);
     let_go(b, &pack->pack);
     return r;
 }

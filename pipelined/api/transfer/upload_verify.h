@@ -48,12 +48,13 @@ int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_uploa
  * name is just being removed. After PL_EBUSY the client must send the pack through the daemon. */
 PL_MUST_CHECK
 int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
-/* Receives a pack through the daemon: calls pl_store_receive_pack for the file at `path`, which is removed in
- * any case, and flushes the store. If a presigned URL was given for the pack, or an object had its name
- * before, the pack is verified again later, because a client may overwrite its object with the URL. Blocks:
- * call it on the pool. */
+/* Receives a pack through the daemon: calls pl_store_receive_pack, or pl_store_take_pack if it was `offered`, for the
+ * file at `path`, which is removed in any case, and flushes the store. If a presigned URL was given for the pack, or an
+ * object had its name before, the pack is verified again later, because a client may overwrite its object with the URL.
+ * Blocks: call it on the pool. */
 PL_MUST_CHECK
-int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err);
+int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, bool offered,
+                             struct pl_err *err);
 /* Adds to the result of pl_store_has_many the records that are in unread packs of this session. */
 void pl_upload_verify_reveal(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids,
                              size_t n, uint8_t *bitmap, uint32_t *packs);

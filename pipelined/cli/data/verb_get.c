@@ -234,7 +234,7 @@ static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl
     struct entries sum = {.ops = ops, .dest = dest};
     struct pl_chunk_reader chunks = pl_remote_reader(remote);
     struct pl_checkout_progress progress = {0};
-    struct pl_checkout_options options = {.replace = true, .own = true, .progress = &progress};
+    struct pl_checkout_options options = {.replace = true, .own = true, .progress = &progress, .canceled = pl_cli_interrupted};
     struct pl_cli_progress line = {0};
     struct renamed names = {.name = name, .remote = remote};
     struct pl_entry_source entries = {&names, next_renamed};

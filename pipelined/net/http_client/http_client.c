@@ -650,9 +650,10 @@ int pl_http_client_json(struct pl_http_client *c, const char *method, const char
 }
 
 int pl_http_client_json_interruptible(struct pl_http_client *c, const char *method, const char *path, const json_t *body,
-                                      json_t **ret, struct pl_err *err)
+                                      atomic_bool *cancel, json_t **ret, struct pl_err *err)
 {
-    return exchange_json(c, (struct pl_http_call){.method = method, .path = path, .interruptible = true}, body, ret, err);
+    return exchange_json(c, (struct pl_http_call){.method = method, .path = path, .cancel = cancel, .interruptible = true}, body,
+                         ret, err);
 }
 
 int pl_http_client_get(struct pl_http_client *c, const char *path, struct pl_buf *out, struct pl_err *err)

@@ -109,10 +109,10 @@ void pl_http_client_interrupt(struct pl_http_client *c);
 PL_MUST_CHECK
 int pl_http_client_json(struct pl_http_client *c, const char *method, const char *path, const json_t *body, json_t **ret,
                         struct pl_err *err);
-/* Like pl_http_client_json; pl_http_client_interrupt ends the call. */
+/* Like pl_http_client_json; pl_http_client_interrupt ends the call, and so does `cancel` as in struct pl_http_call. */
 PL_MUST_CHECK
 int pl_http_client_json_interruptible(struct pl_http_client *c, const char *method, const char *path, const json_t *body,
-                                      json_t **ret, struct pl_err *err);
+                                      atomic_bool *cancel, json_t **ret, struct pl_err *err);
 /* Makes a GET request; the body goes to `out`. */
 PL_MUST_CHECK
 int pl_http_client_get(struct pl_http_client *c, const char *path, struct pl_buf *out, struct pl_err *err);

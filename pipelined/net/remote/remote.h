@@ -2,7 +2,7 @@
  *
  * In:      Packs, record ids.
  * Out:     Verified records.
- * Uses:    net/http_client, storage/{base, chunk, object, pack, store, system}
+ * Uses:    net/http_client, storage/{base, object, pack, store, system}
  * Threads: Any thread; prefetch threads of its own.
  *
  * Headers for other rooms:
@@ -12,14 +12,15 @@
  *   remote_locations  table of record locations
  *   remote_prefetch   fetches pack ranges before they are read
  *   remote_presigned  reads and writes packs by presigned URLs
+ *   remote_stream     reads many records with few requests, each as it arrives
  *
  * pipelinectl and the agent use it: an ingest uploads its packs, a checkout reads its chunks and the entries of a
  * committed tree.
  *
  * Reading: ids are located in batches. If the daemon's store is a folder that this process can read, records are
  * read from the pack files, else with HTTP ranges: records that are known to be read soon are prefetched
- * (remote_prefetch.h: 64 MiB), others come through a window cache (storage/store/pack_read_window.h: 32 MiB).
- * Every record is checked against its SHA-256. After a chunk list is read, its chunks are prefetched. */
+ * (remote_prefetch.h: 64 MiB), those of large files are streamed (remote_stream.h), and others come through a window
+ * cache (storage/store/pack_read_window.h: 32 MiB). Every record is checked against its SHA-256. */
 #pragma once
 
 #include "pipelined/net/http_client/http_client.h"

@@ -69,18 +69,18 @@ static uint64_t location_end(const struct pl_location *where)
 }
 
 /* True if the record can be added to the range without making it too large or skipping too many bytes. */
-static bool joins(const struct pl_remote_range *r, const struct pl_location *where)
+static bool joins(const struct pl_remote_range *r, const struct pl_location *where, uint64_t most)
 {
     return pl_hash_eq(&r->pack, &where->pack) && where->offset <= r->end + PL_REMOTE_PREFETCH_GAP &&
-           location_end(where) - r->start <= PL_REMOTE_PREFETCH_RANGE;
+           location_end(where) - r->start <= most;
 }
 
-size_t pl_remote_coalesce(const struct pl_location *where, size_t n, struct pl_remote_range *out)
+size_t pl_remote_coalesce(const struct pl_location *where, size_t n, uint64_t most, struct pl_remote_range *out)
 {
     size_t m = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (m > 0 && joins(&out[m - 1], &where[i]))
+        if (m > 0 && joins(&out[m - 1], &where[i], most))
             out[m - 1].end = PL_MAX(out[m - 1].end, location_end(&where[i]));
         else
             out[m++] = (struct pl_remote_range){where[i].pack, where[i].offset, location_end(&where[i])};
@@ -460,7 +460,7 @@ static size_t make_ranges(struct pl_remote_ahead *a, const struct pl_location *w
         size_t begin = i, first = order[i];
         struct range *r;
 
-        for (i++; i < n && joins(&at, &where[i]); i++) {
+        for (i++; i < n && joins(&at, &where[i], PL_REMOTE_PREFETCH_RANGE); i++) {
             const struct pl_remote_range wider = {at.pack, at.start, PL_MAX(at.end, location_end(&where[i]))};
 
             if (is_taken(a, &wider))

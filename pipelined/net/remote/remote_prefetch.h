@@ -29,9 +29,9 @@ struct pl_remote_range {
     uint64_t start, end;
 };
 
-/* Joins records that lie close together into ranges. `where` is sorted by pack and offset; `out` has space
- * for `n` ranges. Returns the number of ranges. */
-size_t pl_remote_coalesce(const struct pl_location *where, size_t n, struct pl_remote_range *out);
+/* Joins records that lie close together into ranges of at most `most` bytes. `where` is sorted by pack and offset;
+ * `out` has space for `n` ranges. Returns the number of ranges. */
+size_t pl_remote_coalesce(const struct pl_location *where, size_t n, uint64_t most, struct pl_remote_range *out);
 /* Compares two locations by pack and offset, for qsort. */
 int pl_remote_location_cmp(const void *a, const void *b);
 

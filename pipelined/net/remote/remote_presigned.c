@@ -43,6 +43,7 @@ struct pl_remote_signed {
     /* held while URLs are requested, so that there is one such request at a time: its reply serves many
      * readers */
     pthread_mutex_t asking;
+    atomic_uint canceled; /* number of these requests that were interrupted */
     pthread_mutex_t lock; /* guards the fields below */
     int64_t paused_until_ms;
     bool said;
@@ -225,21 +226,23 @@ static bool is_bad_luck(int r, unsigned status)
     return r == PL_ENET || status == 500 || status == 503;
 }
 
-/* Sends a request to the daemon with `items` (reference taken over) as member `list`. Returns the reply's
- * member `answers` if it has as many elements as `items`, else NULL. */
-static json_t *ask(struct pl_remote_signed *s, const char *path, const char *list, json_t *items, const char *answers)
+/* Sends a request to the daemon with `items` (reference taken over) as member `list`. Returns 0 and the reply's
+ * member `answers` if it has as many elements as `items`, else ELSEWHERE; PL_ECANCELED. */
+static int ask(struct pl_remote_signed *s, const char *path, const char *list, json_t *items, const char *answers, json_t **ret)
 {
-    size_t n = json_array_size(items);
-    json_t *body = json_pack("{s:o}", list, items), *answer = NULL, *got = NULL;
+    _cleanup_(json_decrefp) json_t *body = json_pack("{s:O}", list, items), *answer = NULL;
+    const size_t n = json_array_size(items);
+    json_t *got;
+    int r = body && path ? pl_http_client_json_interruptible(s->daemon, "POST", path, body, s->cancel, &answer, NULL) : ELSEWHERE;
 
-    if (body && path && pl_http_client_json(s->daemon, "POST", path, body, &answer, NULL) == 0)
-        got = json_incref(json_object_get(answer, answers));
-    json_decref(body);
-    json_decref(answer);
-    if (got && json_array_size(got) == n)
-        return got;
-    json_decref(got);
-    return NULL;
+    json_decref(items);
+    if (r != 0)
+        return r == PL_ECANCELED ? r : ELSEWHERE;
+    got = json_object_get(answer, answers);
+    if (!got || json_array_size(got) != n)
+        return ELSEWHERE;
+    *ret = json_incref(got);
+    return 0;
 }
 
 static struct ticket ticket_of(json_t *said)
@@ -355,75 +358,157 @@ static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_rang
     }
 }
 
-/* Widens `range` to the planned range that contains its start, and returns the URL stored for it; NULL if
- * there is no valid one. */
-static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *range)
+/* Returns the URL stored for the range; NULL if there is no valid one. If `widen`, `range` becomes the planned range
+ * that contains its start, unless that is a stream's, which may be too large for memory. */
+static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool widen)
 {
     const struct range *planned;
     json_t *said = NULL;
 
     pthread_mutex_lock(&s->lock);
     planned = range_find(s, &range->pack, range->start);
-    if (planned)
+    if (planned && widen && planned->at.end - planned->at.start <= PL_REMOTE_PREFETCH_RANGE)
         *range = planned->at;
-    if (planned && ticket_is_good(&planned->ticket))
+    if (planned && ticket_is_good(&planned->ticket) && planned->at.start == range->start && planned->at.end == range->end)
         said = json_incref(planned->ticket.said);
     pthread_mutex_unlock(&s->lock);
     return said;
 }
 
-/* Requests URLs for `range` and for the ranges planned after it. Returns the URL of `range`. */
-static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range)
+/* Requests URLs for `range` and for the ranges planned after it. Returns 0 and the URL of `range`, or as ask. */
+static int ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range, json_t **ret)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
     _cleanup_free_ struct pl_remote_range *asked = calloc(PL_REMOTE_URLS, sizeof(*asked));
-    json_t *items = json_array(), *answers, *said = NULL;
+    json_t *items = json_array(), *answers;
     size_t n;
+    int r;
 
     if (!asked || !items) {
         json_decref(items);
-        return NULL;
+        return ELSEWHERE;
     }
     pthread_mutex_lock(&s->lock);
     n = question(s, range, asked, items);
     pthread_mutex_unlock(&s->lock);
-    answers = ask(s, path, "ranges", items, "urls");
-    if (answers) {
-        said = json_incref(json_array_get(answers, 0));
-        pthread_mutex_lock(&s->lock);
-        keep_tickets(s, asked, n, answers);
-        pthread_mutex_unlock(&s->lock);
-    }
+    r = ask(s, path, "ranges", items, "urls", &answers);
+    if (r != 0)
+        return r;
+    *ret = json_incref(json_array_get(answers, 0));
+    pthread_mutex_lock(&s->lock);
+    keep_tickets(s, asked, n, answers);
+    pthread_mutex_unlock(&s->lock);
     json_decref(answers);
-    return said;
+    return 0;
 }
 
-/* Widens `range` to the planned range that contains its start, and returns a URL for it. `anew`: request a
- * new URL even if one is stored. NULL if there is no URL. */
-static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool anew)
+/* Finds a URL for the range, which is widened as by kept_ticket. `anew`: request a
+ * new URL even if one is stored. Returns 0, ELSEWHERE if there is no URL, or PL_ECANCELED: also if the request of
+ * another thread, for which this one waited, was interrupted. */
+static int get_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool widen, bool anew, json_t **ret)
 {
-    json_t *said = kept_ticket(s, range);
+    const unsigned canceled = atomic_load(&s->canceled);
+    json_t *said = kept_ticket(s, range, widen);
+    int r = 0;
 
-    if (said && !anew)
-        return said;
+    if (said && !anew) {
+        *ret = said;
+        return 0;
+    }
     json_decref(said);
     pthread_mutex_lock(&s->asking);
     /* the request of another thread may have brought this range's URL */
-    said = anew ? NULL : kept_ticket(s, range);
-    if (!said)
-        said = ask_tickets(s, range);
+    said = anew ? NULL : kept_ticket(s, range, widen);
+    if (said)
+        *ret = said;
+    else if (canceled != atomic_load(&s->canceled))
+        r = PL_ECANCELED;
+    else {
+        r = ask_tickets(s, range, ret);
+        if (r == PL_ECANCELED)
+            atomic_fetch_add(&s->canceled, 1);
+    }
     pthread_mutex_unlock(&s->asking);
-    return said;
+    return r;
+}
+
+/* The bytes of a reply: they are passed to `write`, or, if that is NULL, collected in `bytes`. */
+struct receiver {
+    pl_remote_write write;
+    void *to;
+    struct pl_buf *bytes;
+    uint64_t n;  /* number of bytes received */
+    int refused; /* the negative result of `write` */
+};
+
+static int receive(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct receiver *to = self;
+    int r = to->write ? to->write(to->to, data, n, err) : pl_buf_add(to->bytes, data, n, err);
+
+    to->n += n;
+    to->refused = to->write ? r : 0;
+    return r;
 }
 
 /* True if the reply has the beginning of the range, or all of it, according to the Content-Range of the
  * bucket. */
-static bool is_of(const struct pl_remote_range *range, const struct pl_http_answer *answer, const struct pl_buf *bytes)
+static bool is_of(const struct pl_remote_range *range, const struct pl_http_answer *answer, uint64_t n)
 {
     unsigned long long first, last;
 
     return answer->status == 206 && sscanf(answer->content_range, "bytes %llu-%llu/", &first, &last) == 2 &&
-           first == range->start && last >= first && last - first == bytes->len - 1;
+           first == range->start && last >= first && last - first == n - 1;
+}
+
+/* Reads a range with a stored or a new URL; makes up to two attempts, but one if bytes were passed on. `widen`: as in
+ * kept_ticket. Returns 0, ELSEWHERE, the negative result of the receiver, PL_ECANCELED, or PL_ENET if the reply broke off
+ * after bytes were passed on. */
+static int get_range(struct pl_remote_signed *s, struct pl_remote_range *range, bool widen, struct receiver *to)
+{
+    struct pl_http_call call = {.method = "GET", .write = receive, .write_self = to};
+    struct pl_http_answer answer = {0};
+    const char *at = "?";
+    int r = 0;
+
+    if (!pl_remote_presigned_reads(s))
+        return ELSEWHERE;
+    for (int attempt = 0; attempt < 2 && (to->n == 0 || !to->write); attempt++) {
+        /* on status 403 the URL may have expired by the bucket's clock: request a new one */
+        json_t *said;
+
+        r = get_ticket(s, range, widen, answer.status == 403, &said);
+        if (r != 0)
+            return r;
+        /* use the daemon, which will report the reason when the bytes are requested from it */
+        if (!json_object_get(said, "url")) {
+            json_decref(said);
+            return ELSEWHERE;
+        }
+        to->n = 0;
+        if (to->bytes) {
+            pl_buf_clear(to->bytes);
+            to->bytes->max = (size_t)(range->end - range->start);
+        }
+        r = play(s, said, &call, &answer, &at);
+        json_decref(said);
+        if (r == 0 && is_of(range, &answer, to->n))
+            return 0;
+        if (to->refused < 0 && answer.status == 206)
+            return to->refused;
+        if (answer.status != 403 && !is_bad_luck(r, answer.status))
+            break;
+    }
+    if (r == PL_ECANCELED)
+        return r;
+    /* the data may have moved to another pack, which the daemon can find */
+    if (r == 0 && answer.status == 404)
+        return ELSEWHERE;
+    if (!to->write || to->n == 0)
+        return give_up(s, "reading from", at, r, answer.status);
+    if (!is_bad_luck(r, answer.status))
+        (void)give_up(s, "reading from", at, r, answer.status);
+    return PL_ENET;
 }
 
 /* Drops the first `n` bytes of the buffer. Returns false if nothing is left. */
@@ -436,70 +521,58 @@ static bool cut_front(struct pl_buf *b, uint64_t n)
     return true;
 }
 
-/* Reads a range with a stored or a new URL; makes up to two attempts. */
 int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
                               struct pl_buf *ret)
 {
-    struct pl_http_call call = {.method = "GET", .out = ret};
-    struct pl_http_answer answer = {0};
-    const char *at = "?";
-    int r = 0;
+    struct pl_remote_range range = {*pack, start, end};
+    struct receiver to = {.bytes = ret};
+    int r = get_range(s, &range, true, &to);
 
-    if (!pl_remote_presigned_reads(s))
-        return ELSEWHERE;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        struct pl_remote_range range = {*pack, start, end};
-        /* on status 403 the URL may have expired by the bucket's clock: request a new one */
-        json_t *said = get_ticket(s, &range, answer.status == 403);
-
-        /* use the daemon, which will report the reason when the bytes are requested from it */
-        if (!said || !json_object_get(said, "url")) {
-            json_decref(said);
-            return ELSEWHERE;
-        }
+    if (r == 0 && !cut_front(ret, start - range.start))
+        r = ELSEWHERE;
+    if (r != 0)
         pl_buf_clear(ret);
-        ret->max = (size_t)(range.end - range.start);
-        r = play(s, said, &call, &answer, &at);
-        json_decref(said);
-        if (r == 0 && is_of(&range, &answer, ret) && cut_front(ret, start - range.start))
-            return 0;
-        if (answer.status != 403 && !is_bad_luck(r, answer.status))
-            break;
-    }
-    pl_buf_clear(ret);
-    if (r == PL_ECANCELED)
-        return r;
-    /* the data may have moved to another pack, which the daemon can find */
-    if (r == 0 && answer.status == 404)
-        return ELSEWHERE;
-    return give_up(s, "reading from", at, r, answer.status);
+    return r;
+}
+
+int pl_remote_presigned_stream(struct pl_remote_signed *s, const struct pl_remote_range *range, pl_remote_write write, void *to)
+{
+    struct pl_remote_range exact = *range;
+
+    return get_range(s, &exact, false, &(struct receiver){.write = write, .to = to});
 }
 
 /* --- writing --- */
 
-static json_t *put_ticket(struct pl_remote_signed *s, const char *session, const char *pack, const void *bytes, size_t n)
+/* Requests a URL for an upload. Returns as ask. */
+static int put_ticket(struct pl_remote_signed *s, const char *session, const char *pack, const void *bytes, size_t n,
+                      json_t **ret)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/put-urls?session=%s", s->project, session);
     char hex[PL_HASH_HEX + 1];
-    json_t *answers, *said;
     struct pl_hash hash;
+    json_t *answers;
+    int r;
 
     pl_hash_sha256(bytes, n, &hash);
-    answers =
-        ask(s, path, "packs",
-            json_pack("[{s:s, s:I, s:s}]", "pack", pack, "bytes", (json_int_t)n, "sha256", pl_hash_hex(&hash, hex)), "urls");
-    said = json_incref(json_array_get(answers, 0));
+    r = ask(s, path, "packs",
+            json_pack("[{s:s, s:I, s:s}]", "pack", pack, "bytes", (json_int_t)n, "sha256", pl_hash_hex(&hash, hex)), "urls",
+            &answers);
+    if (r != 0)
+        return r;
+    *ret = json_incref(json_array_get(answers, 0));
     json_decref(answers);
-    return said;
+    return 0;
 }
 
 static int tell(struct pl_remote_signed *s, const char *session, const char *pack, size_t n)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/packs?session=%s", s->project, session);
-    json_t *answers = ask(s, path, "packs", json_pack("[{s:s, s:I}]", "pack", pack, "bytes", (json_int_t)n), "packs");
-    int r = answers ? 0 : ELSEWHERE;
+    json_t *answers;
+    int r = ask(s, path, "packs", json_pack("[{s:s, s:I}]", "pack", pack, "bytes", (json_int_t)n), "packs", &answers);
 
-    json_decref(answers);
+    if (r == 0)
+        json_decref(answers);
     return r;
 }
 
@@ -517,9 +590,9 @@ int pl_remote_presigned_put(struct pl_remote_signed *s, const char *session, con
 
     if (!s->put || !is_open(s))
         return ELSEWHERE;
-    said = put_ticket(s, session, pl_hash_hex(pack, hex), bytes, n);
-    if (!said)
-        return ELSEWHERE;
+    r = put_ticket(s, session, pl_hash_hex(pack, hex), bytes, n, &said);
+    if (r != 0)
+        return r;
     there = json_is_true(json_object_get(said, "there"));
     for (int attempt = 0; !there && attempt < 2 && (attempt == 0 || is_bad_luck(r, answer.status)); attempt++)
         r = play(s, said, &call, &answer, &at);

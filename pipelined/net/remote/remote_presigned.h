@@ -9,7 +9,7 @@
 #pragma once
 
 #include "pipelined/net/http_client/http_client.h"
-#include "pipelined/net/remote/remote_prefetch.h"
+#include "pipelined/net/remote/remote_stream.h"
 
 /* most planned ranges in memory, with their URLs (6 MiB); when more are planned, all earlier ranges are dropped */
 #define PL_REMOTE_PLANNED_MAX        8192
@@ -41,6 +41,10 @@ void pl_remote_presigned_plan(struct pl_remote_signed *s, const struct pl_remote
 PL_MUST_CHECK
 int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
                               struct pl_buf *ret);
+/* Reads the bytes of a range and passes them to `write` as they arrive. Returns 0 if all were passed on; the negative
+ * result of `write`; 1: none was passed on, use the daemon; PL_ENET: the rest is missing; PL_ECANCELED: interrupted. */
+PL_MUST_CHECK
+int pl_remote_presigned_stream(struct pl_remote_signed *s, const struct pl_remote_range *range, pl_remote_write write, void *to);
 /* Writes a pack to the bucket and reports it to the daemon. Returns 0 if the daemon has accepted it; 1: use
  * the daemon; PL_ECANCELED: interrupted. */
 PL_MUST_CHECK

@@ -30,7 +30,7 @@
 #define PL_HTTP_BODY_FREE (64u << 10)
 /* size of the buffers of a streamed body, between the network and the sink */
 #define PL_HTTP_BODY_BUFFER     (256u << 10)
-#define PL_HTTP_STREAM_BUFFER   (256u << 10) /* size of the buffer of a response stream */
+#define PL_HTTP_STREAM_BUFFER   (256u << 10) /* a push stream refuses data beyond this; a pull stream may queue one pull more */
 #define PL_HTTP_IDLE_S          60           /* time after which a connection without progress is closed, in seconds */
 #define PL_HTTP_CONNECTIONS_MAX 8192
 /* time limit for the TLS handshake and the first request's headers, and for the body of a refused request */

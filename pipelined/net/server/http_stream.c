@@ -12,8 +12,9 @@
 #include "storage/system/log_line.h"
 
 /* the generator is called when less than this is queued */
-#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4)
-#define STREAM_PULL_MAX     (1u << 20) /* most bytes of one call of the generator */
+#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 2)
+#define STREAM_BLOCK        (128u << 10) /* most bytes that libmicrohttpd reads and sends at a time */
+#define STREAM_PULL_MAX     (1u << 20)   /* most bytes of one call of the generator */
 #define STREAM_HEARTBEAT_MS 15000
 
 struct pl_http_stream {
@@ -93,14 +94,9 @@ static void stream_compact(struct pl_http_stream *s)
  * once. The caller holds the lock. */
 static bool stream_take(struct pl_http_stream *s, int result)
 {
-    struct pl_buf empty;
-
     stream_compact(s);
     if (stream_queued(s) == 0) {
-        empty = s->front;
-        s->front = s->back;
-        s->back = empty;
-        s->front_at = 0;
+        pl_buf_swap(&s->front, &s->back);
     } else if (s->back.len && pl_buf_add(&s->front, s->back.data, s->back.len, NULL) < 0) {
         result = PL_ENOMEM;
     }
@@ -225,7 +221,9 @@ static struct MHD_Response *stream_response(struct pl_http_stream *s, uint64_t l
 
     /* a chunked body needs only a small block buffer, because libmicrohttpd does not use it: it reads the data
      * directly into the connection's buffer */
-    return MHD_create_response_from_callback(known ? length : MHD_SIZE_UNKNOWN, known ? 32768 : 4096, on_read, s, on_free);
+    return MHD_create_response_from_callback(known ? length : MHD_SIZE_UNKNOWN,
+                                             known ? (size_t)PL_MIN(length + 1, (uint64_t)STREAM_BLOCK) : 4096, on_read, s,
+                                             on_free);
 }
 
 /* Ends a stream for which no response could be made: writes to it have no effect. */

@@ -1,6 +1,6 @@
 /* The caller's thread reads the entries, makes the folders and groups files into batches; a pool of
- * writers writes the batches. `levels` is a stack of the open folders, from the destination down to the
- * folder of the current entry. */
+ * writers writes the batches. Files that are streamed have threads of their own. `levels` is a stack of the
+ * open folders, from the destination down to the folder of the current entry. */
 #include "storage/dataset/checkout/checkout.h"
 
 #include "storage/base/clock.h"
@@ -235,6 +235,25 @@ static int take_path(struct checkout *co, const char *path, size_t len, size_t *
     return 0;
 }
 
+/* True if the entry's chunks are written by several threads, or streamed. */
+static bool is_large(const struct checkout *co, const struct pl_entry *entry)
+{
+    return entry->content == PL_CONTENT_LIST && (co->job.reader->streams > 0 || entry->size >= PL_CHECKOUT_SPLIT_BYTES);
+}
+
+/* Starts the threads of streams, with the first file that needs them. Files that are not streamed use the writers. */
+static int start_streams(struct checkout *co, struct pl_err *err)
+{
+    const unsigned streams = PL_MIN(co->job.reader->streams, PL_CHECKOUT_THREADS_MAX);
+
+    if (co->job.streams != NULL)
+        return 0;
+    if (streams > 0)
+        return pl_pool_create("checkout", streams, QUEUE_MAX, &co->job.streams, err);
+    co->job.streams = co->job.pool;
+    return 0;
+}
+
 /* Checks one entry, makes its folders and hands a file or link to the writers. */
 static int checkout_entry(struct checkout *co, const char *path, size_t len, const struct pl_entry *entry, struct pl_err *err)
 {
@@ -254,9 +273,10 @@ static int checkout_entry(struct checkout *co, const char *path, size_t len, con
     if ((r = levels_go(co, common, dir_len, err)) < 0 || entry->kind == PL_KIND_DIR)
         return r;
     dir = co->levels[co->depth - 1].dir;
-    if (entry->content == PL_CONTENT_LIST && entry->size >= PL_CHECKOUT_SPLIT_BYTES)
-        return pl_checkout_write_large(&co->job, dir, co->path, entry, err);
-    return batch_add(co, dir, entry, err);
+    if (!is_large(co, entry))
+        return batch_add(co, dir, entry, err);
+    r = start_streams(co, err);
+    return r < 0 ? r : pl_checkout_write_large(&co->job, dir, co->path, entry, err);
 }
 
 static int checkout_entries(struct checkout *co, const struct pl_entry_source *entries, struct pl_err *err)
@@ -324,7 +344,9 @@ static int checkout_run(struct checkout *co, const struct pl_entry_source *entri
         /* makes the writers skip the batches that still wait; job.err stays empty, because the error occurred
          * in this function and not in a writer */
         atomic_store(&co->job.failed, true);
-    co->job.pool = pl_pool_destroy(co->job.pool);
+    if (co->job.streams != co->job.pool)
+        pl_pool_destroy(co->job.streams);
+    co->job.pool = co->job.streams = pl_pool_destroy(co->job.pool);
     if (r == 0 && atomic_load(&co->job.failed)) {
         r = co->job.err.code;
         if (err != NULL)
@@ -355,6 +377,7 @@ int pl_checkout(const struct pl_entry_source *entries, const struct pl_chunk_rea
     co->job.reader = reader;
     co->job.cache = o->cache;
     co->job.progress = o->progress;
+    co->job.canceled = o->canceled;
     co->job.replace = o->replace;
     co->job.own = o->own && o->cache == NULL;
     co->job.fix_mode = (read_umask() & 0555) != 0;

@@ -16,7 +16,8 @@
  * Files have mode 0444 or 0555 and mtime PL_CHECKOUT_MTIME_S; folders have 0755 less the umask; links are
  * written as stored. Every path is opened from the destination folder, one segment at a time, with openat
  * and without following links: nothing outside the destination is touched, whatever it contains. A large file
- * is written by all writer threads together. Nothing is synced to disk.
+ * is written by several threads together, and so is each file of several chunks if the reader streams them.
+ * Nothing is synced to disk.
  *
  * After an error no file is left partly written under its name. If checkout made the destination folder,
  * the folder is removed. Files left by an interrupted process are overwritten if the option `replace` is
@@ -78,6 +79,9 @@ struct pl_checkout_options {
      * set */
     bool own;
     struct pl_checkout_progress *progress;
+    /* true = the checkout is not wanted any more: it ends with PL_ECANCELED before the next chunk of a large file. Called
+     * by all writers; NULL = always wanted */
+    bool (*canceled)(void);
 };
 
 /* Writes all entries below `dest`, which is made with its parents if it does not exist. `options` and

@@ -1,5 +1,5 @@
-/* Small files are written by one thread. A large file is divided into parts of PL_CHECKOUT_PART_CHUNKS
- * chunks, which the pool's threads write; the thread that drops the last reference finishes the file, or
+/* Small files are written by one thread. A large file is divided into parts, consecutive chunks, which a pool's
+ * threads write, each chunk as it comes; the thread that drops the last reference finishes the file, or
  * removes it after an error. */
 #include "storage/dataset/checkout/checkout_write.h"
 
@@ -213,7 +213,7 @@ struct large_part {
     struct large_file *file;
     uint64_t offset;
     size_t n;
-    uint32_t lens[PL_CHECKOUT_PART_CHUNKS];
+    uint32_t ends[PL_CHECKOUT_PART_CHUNKS]; /* where each chunk ends, counted from `offset` */
     struct pl_hash ids[PL_CHECKOUT_PART_CHUNKS];
 };
 
@@ -249,29 +249,31 @@ static void large_unref(struct large_file *f)
     free(f);
 }
 
-/* Reads the chunks of a part and writes them. Stops early if another part of the checkout has failed. */
-static int part_write(const struct large_part *p, struct pl_err *err)
+/* PL_ECANCELED if the rest of the checkout is not wanted any more. */
+static int check_wanted(const struct pl_checkout_job *job, struct pl_err *err)
 {
-    const struct pl_chunk_reader *reader = p->file->job->reader;
-    _cleanup_(pl_buf_finish) struct pl_buf chunk = {0};
-    uint64_t at = p->offset;
+    if (atomic_load_explicit(&job->failed, memory_order_relaxed))
+        return pl_err_set(err, PL_ECANCELED, "another file could not be written");
+    return job->canceled != NULL && job->canceled() ? pl_err_set(err, PL_ECANCELED, "interrupted") : 0;
+}
 
-    for (size_t i = 0; i < p->n && !atomic_load_explicit(&p->file->job->failed, memory_order_relaxed); i++) {
-        int r = reader->get(reader->self, &p->ids[i], PL_REC_CHUNK, &chunk, err);
+/* Writes a chunk at its place in the file. */
+static int write_chunk(void *arg, size_t i, const uint8_t *bytes, size_t n, struct pl_err *err)
+{
+    const struct large_part *p = arg;
+    const uint32_t from = i > 0 ? p->ends[i - 1] : 0;
+    int r;
 
-        if (r == 0 && chunk.len != p->lens[i])
-            r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes, but its list says %u", chunk.len, p->lens[i]);
-        if (r == 0)
-            r = pl_io_pwrite(p->file->fd, chunk.data, chunk.len, at, "file", err);
-        if (r < 0)
-            return r;
-        count_part(p->file->job, chunk.len);
-        atomic_fetch_add_explicit(&p->file->counted, chunk.len, memory_order_relaxed);
-        at += p->lens[i];
-    }
-    if (atomic_load_explicit(&p->file->job->failed, memory_order_relaxed))
-        /* another file's failure made this thread skip chunks, so this file is incomplete */
-        atomic_store(&p->file->failed, true);
+    r = check_wanted(p->file->job, err);
+    if (r < 0)
+        return r;
+    if (n != p->ends[i] - from)
+        return pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes, but its list says %u", n, p->ends[i] - from);
+    r = pl_io_pwrite(p->file->fd, bytes, n, p->offset + from, "file", err);
+    if (r < 0)
+        return r;
+    count_part(p->file->job, n);
+    atomic_fetch_add_explicit(&p->file->counted, n, memory_order_relaxed);
     return 0;
 }
 
@@ -280,22 +282,33 @@ static void part_run(void *arg)
     struct large_part *p = arg;
     struct pl_err err = {0};
 
-    if (part_write(p, &err) < 0)
+    if (check_wanted(p->file->job, &err) < 0 ||
+        pl_chunk_reader_each(p->file->job->reader, p->ids, p->n, write_chunk, p, &err) < 0)
         large_fail(p->file, &err);
     large_unref(p->file);
     free(p);
 }
 
+/* Returns how many bytes the parts of a file have, or a little more. */
+static uint64_t part_bytes(const struct large_file *f)
+{
+    const unsigned streams = f->job->reader->streams;
+
+    return streams > 0 ? PL_MAX(f->entry.size / (2 * streams), (uint64_t)PL_CHECKOUT_PART_BYTES) : PL_CHECKOUT_PART_BYTES;
+}
+
 /* Submits the next part to the pool. Returns 1, or 0 at the end of the list. */
 static int large_part(struct large_file *f, struct pl_list_cursor *list, struct pl_err *err)
 {
+    const uint64_t most = part_bytes(f);
     struct large_part *p = calloc(1, sizeof(*p));
+    uint32_t end = 0;
     int r = 1;
 
     if (p == NULL)
         return pl_err_nomem(err);
     p->file = f;
-    while (p->n < PL_CHECKOUT_PART_CHUNKS) {
+    while (p->n < PL_CHECKOUT_PART_CHUNKS && end < most) {
         uint64_t at;
         size_t len;
 
@@ -304,14 +317,15 @@ static int large_part(struct large_file *f, struct pl_list_cursor *list, struct 
             break;
         if (p->n == 0)
             p->offset = at;
-        p->lens[p->n++] = (uint32_t)len;
+        end += (uint32_t)len;
+        p->ends[p->n++] = end;
     }
     if (r < 0 || p->n == 0) {
         free(p);
         return r;
     }
     atomic_fetch_add(&f->refs, 1);
-    r = pl_pool_submit_wait(f->job->pool, part_run, p, err);
+    r = pl_pool_submit_wait(f->job->streams, part_run, p, err);
     if (r < 0) {
         large_unref(f);
         free(p);
@@ -322,7 +336,9 @@ static int large_part(struct large_file *f, struct pl_list_cursor *list, struct 
 
 static int large_parts(struct large_file *f, struct pl_err *err)
 {
-    struct pl_list_source source = pl_reader_list_source(f->job->reader);
+    const struct pl_chunk_reader *reader = f->job->reader;
+    const struct pl_list_source source =
+        reader->stream != NULL ? pl_reader_list_source(reader) : pl_reader_list_source_ahead(reader);
     _cleanup_(pl_list_cursor_closep) struct pl_list_cursor *list = NULL;
     int r = pl_list_cursor_open(&source, &f->entry.id, &list, err);
 

@@ -6,19 +6,23 @@
 #include "storage/dataset/file/shared_dir.h"
 #include "storage/system/thread_pool.h"
 
-/* files of at least this size are written by all writers together */
+/* Files of at least this size, and if records are streamed (chunk_reader.h) all files of several chunks, are written by
+ * several threads, each a part. A part has at least PL_CHECKOUT_PART_BYTES, and more if a stream can have more. */
 #define PL_CHECKOUT_SPLIT_BYTES (8u << 20)
-#define PL_CHECKOUT_PART_CHUNKS 64u
+#define PL_CHECKOUT_PART_BYTES  (4u << 20)
+#define PL_CHECKOUT_PART_CHUNKS 512u
 
 /* The state shared by all writers of a checkout. */
 struct pl_checkout_job {
     const struct pl_chunk_reader *reader;
     struct pl_file_cache *cache;
     struct pl_checkout_progress *progress;
+    bool (*canceled)(void);
     bool replace;
     bool own;      /* write files for users: see `own` of pl_checkout_options */
     bool fix_mode; /* true if the umask removes bits of 0555: each file then needs an fchmod */
     struct pl_pool *pool;
+    struct pl_pool *streams; /* the pool that writes the parts of large files */
     _Atomic uint64_t files, bytes, linked;
     _Atomic bool failed;
     pthread_mutex_t lock;

@@ -11,9 +11,33 @@ static int list_get(void *self, const struct pl_hash *id, struct pl_buf *ret, st
     return reader->get(reader->self, id, PL_REC_LIST, ret, err);
 }
 
+/* Reads a list whose chunks will be read next, in order. */
+static int list_get_ahead(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
+{
+    const struct pl_chunk_reader *reader = self;
+    _cleanup_free_ struct pl_hash *ids = NULL;
+    struct pl_list list;
+    uint64_t size;
+    int r = list_get(self, id, ret, err);
+
+    if (r < 0 || reader->will_read == NULL || pl_list_decode(ret->data, ret->len, &list, NULL) < 0)
+        return r; /* the cursor reports that it is no list */
+    ids = calloc(list.count + 1, sizeof(*ids));
+    for (size_t i = 0; ids != NULL && i < list.count; i++)
+        pl_list_entry(&list, i, &ids[i], &size);
+    if (ids != NULL)
+        reader->will_read(reader->self, ids, list.count);
+    return 0;
+}
+
 struct pl_list_source pl_reader_list_source(const struct pl_chunk_reader *reader)
 {
     return (struct pl_list_source){.self = (void *)reader, .get = list_get};
+}
+
+struct pl_list_source pl_reader_list_source_ahead(const struct pl_chunk_reader *reader)
+{
+    return (struct pl_list_source){.self = (void *)reader, .get = list_get_ahead};
 }
 
 static int read_chunk(const struct pl_hash *id, uint64_t size, const struct pl_chunk_reader *reader, struct pl_buf *scratch,
@@ -41,7 +65,7 @@ static int write_part(const uint8_t *bytes, size_t n, uint64_t at, uint64_t offs
 static int read_list(const struct pl_entry *entry, uint64_t offset, uint64_t len, const struct pl_chunk_reader *reader,
                      struct pl_buf *scratch, pl_file_write_fn write, void *self, struct pl_err *err)
 {
-    struct pl_list_source source = pl_reader_list_source(reader);
+    const struct pl_list_source source = pl_reader_list_source_ahead(reader);
     _cleanup_(pl_list_cursor_closep) struct pl_list_cursor *c = NULL;
     struct pl_hash id;
     uint64_t at;

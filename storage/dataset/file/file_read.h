@@ -16,3 +16,6 @@ int pl_file_read(const struct pl_entry *entry, uint64_t offset, uint64_t len, co
                  struct pl_buf *scratch, pl_file_write_fn write, void *self, struct pl_err *err);
 /* Returns a source that reads chunk lists through a chunk reader. The reader must outlive the source. */
 struct pl_list_source pl_reader_list_source(const struct pl_chunk_reader *reader);
+/* Like pl_reader_list_source, for a caller that reads all chunks of each list next, with `get` and in order: tells the
+ * reader so. */
+struct pl_list_source pl_reader_list_source_ahead(const struct pl_chunk_reader *reader);

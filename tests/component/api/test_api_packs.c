@@ -1,6 +1,6 @@
 // link: pipelined/api/answer_routes pipelined/api/data_routes pipelined/api/origin_routes pipelined/api/run_routes pipelined/api/server pipelined/api/transfer pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit
 /* The data plane as its clients use it: packs in and out, commits on top of them, several writers at once, entries read back. */
-#include "tests/support/fixtures/api_fixture.h"
+#include "tests/support/fixtures/pack_fixture.h"
 
 #include "pipelined/api/transfer/upload_session.h"
 #include "pipelined/db/tx/pack_state_tx.h"
@@ -8,12 +8,8 @@
 #include "pipelined/net/remote/remote.h"
 #include "storage/dataset/file/file_write.h"
 #include "storage/dataset/ingest/ingest.h"
-#include "storage/pack/pack_builder.h"
-#include "storage/pack/pack_format.h"
 
 #define REPO     "/api/v1/repos/default/data"
-#define PROJECT  "/api/v1/projects/default"
-#define ZERO_ID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define ONES_ID  "1111111111111111111111111111111111111111111111111111111111111111"
 #define PUSH_URL REPO "/branches/master/commits"
 
@@ -212,61 +208,12 @@ static void a_tree_in_a_condemned_pack_is_read(void **state)
 
 /* ---- ids and packs, byte by byte ---- */
 
-static void open_session(char out[64])
-{
-    json_t *o = ask_json(201, "POST", "/api/v1/sessions", "{\"project\":\"default\"}");
-
-    snprintf(out, 64, "%s", text_at(o, "session"));
-    json_decref(o);
-}
-
-/* One pack with one chunk, as a client would make it. */
-struct pack {
-    struct pl_buf bytes;
-    struct pl_hash id, chunk;
-};
-
-static int keep_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
-{
-    struct pack *p = self;
-
-    p->id = *pack_id;
-    return pl_buf_add(&p->bytes, bytes, n, err);
-}
-
-static void make_pack(struct pack *p, const char *project, const char *content)
-{
-    struct pl_pack_sink sink = {.self = p, .put_pack = keep_pack};
-    struct pl_pack_builder *session;
-
-    *p = (struct pack){0};
-    MUST(pl_pack_builder_open(&sink, project, &session, &err));
-    MUST(pl_pack_builder_add(session, PL_REC_CHUNK, content, strlen(content), &p->chunk, &err));
-    MUST(pl_pack_builder_finish(session, &err));
-    pl_pack_builder_close(session);
-}
-
 static struct answer put_pack(const struct pack *p, const struct pl_hash *id, const char *session)
 {
     char target[256], hex[PL_HASH_HEX + 1];
 
     snprintf(target, sizeof target, PROJECT "/packs/%s?session=%s", pl_hash_hex(id, hex), session);
     return ask_with("PUT", target, AS_WORKER, p->bytes.data, p->bytes.len);
-}
-
-static bool has(const struct pl_hash *id, const char *session)
-{
-    char target[128];
-    struct answer a;
-    bool there;
-
-    snprintf(target, sizeof target, PROJECT "/have?session=%s", session);
-    a = ask_with("POST", target, AS_WORKER, id, sizeof *id);
-    assert_int_equal(a.status, 200);
-    assert_int_equal(a.len, 1);
-    there = a.body[0] == 1;
-    answer_free(&a);
-    return there;
 }
 
 static void a_pack_is_asked_for_located_and_read(void **state)
@@ -281,14 +228,14 @@ static void a_pack_is_asked_for_located_and_read(void **state)
     (void)state;
     open_session(session);
     make_pack(&p, "default", "what the chunk holds");
-    assert_false(has(&p.chunk, session));
+    assert_false(has_as(AS_WORKER, &p.chunk, session));
     a = put_pack(&p, &p.id, session);
     assert_int_equal(a.status, 201);
     answer_free(&a);
     a = put_pack(&p, &p.id, session); /* twice is as good as once */
     assert_int_equal(a.status, 201);
     answer_free(&a);
-    assert_true(has(&p.chunk, session));
+    assert_true(has_as(AS_WORKER, &p.chunk, session));
 
     ids[1] = p.chunk;
     a = ask_with("POST", PROJECT "/locate", AS_WORKER, ids, sizeof ids);
@@ -322,22 +269,6 @@ static void a_pack_is_asked_for_located_and_read(void **state)
     pl_buf_finish(&p.bytes);
 }
 
-static void code_is(struct answer a, const char *code)
-{
-    char want[64];
-
-    snprintf(want, sizeof want, "\"code\":\"%s\"", code);
-    if (!a.body || !strstr(a.body, want))
-        fail_msg("wanted %s: %d %.300s", code, a.status, a.body ? a.body : "");
-    answer_free(&a);
-}
-
-static void is_good(struct answer a)
-{
-    assert_int_equal(a.status, 201);
-    answer_free(&a);
-}
-
 static void a_pack_that_lies_is_not_taken(void **state)
 {
     char session[64];
@@ -355,7 +286,7 @@ static void a_pack_that_lies_is_not_taken(void **state)
     code_is(put_pack(&p, &p.id, session), "protocol");
     p.bytes.len = 0;
     code_is(put_pack(&p, &p.id, session), "protocol");
-    assert_false(has(&p.chunk, session));
+    assert_false(has_as(AS_WORKER, &p.chunk, session));
     pl_buf_finish(&p.bytes);
     pl_buf_finish(&foreign.bytes);
 }
@@ -389,7 +320,7 @@ static void a_session_goes_on_while_it_is_used(void **state)
     MUST(pl_db_run(t.db, PL_TX_UNLOGGED, age_sessions, NULL, &err));
     rd = pl_db_read(t.db);
     MUST(pl_sql_int(rd.conn, &err, &before, "SELECT lease_us FROM session", ""));
-    assert_false(has(&p.chunk, session));
+    assert_false(has_as(AS_WORKER, &p.chunk, session));
     MUST(pl_sql_int(rd.conn, &err, &after, "SELECT lease_us FROM session", ""));
     assert_true(after > before + 600000000);
     MUST(pl_db_run(t.db, PL_TX_UNLOGGED, end_sessions, NULL, &err));
@@ -432,7 +363,7 @@ static void what_is_condemned_while_it_is_told_of_lives_again(void **state)
     MUST(pl_upload_session_pin_numbers(sessions, t.db, store, session, &at.pack_no, 1, &err));
     MUST(pl_pack_state_read(t.db, "default", &p.id, text, &err));
     assert_string_equal(text, "");
-    assert_true(has(&p.chunk, session));
+    assert_true(has_as(AS_WORKER, &p.chunk, session));
     pl_upload_sessions_destroy(sessions);
     pl_buf_finish(&p.bytes);
 }

@@ -310,8 +310,8 @@ static void a_url_to_put_by_takes_its_own_bytes_once(void **state)
 
     (void)state;
     hostile = 1;
-    new_session(session);
-    make_pack(&p, "what the chunk holds");
+    open_session(session);
+    make_pack(&p, "default", "what the chunk holds");
     url = put_url(&p, session);
     p.bytes.data[100] ^= 1;
     assert_int_equal(send_signed(url, "PUT", NULL, p.bytes.data, p.bytes.len, NULL), 400);
@@ -377,8 +377,8 @@ static void a_url_to_read_by_gives_its_own_range(void **state)
 
     (void)state;
     hostile = 1;
-    new_session(session);
-    make_pack(&p, "what the chunk holds");
+    open_session(session);
+    make_pack(&p, "default", "what the chunk holds");
     assert_int_equal(put_signed(&p, session), 200);
     url = get_url(&p, 80, 30); /* the daemon was not told of it */
     assert_true(json_is_false(json_object_get(url, "there")));
@@ -412,7 +412,7 @@ static void only_who_may_read_or_write_gets_urls(void **state)
 
     (void)state;
     does(201, "POST", "/api/v1/projects", "{\"name\":\"other\"}");
-    new_session(session);
+    open_session(session);
     for (size_t i = 0; i < PL_ARRAY_SIZE(calls); i++) {
         snprintf(target, sizeof target, "/api/v1/projects/other/%s", calls[i]);
         a = ask_with("POST", target, AS_WORKER, "{}", 2); /* worker 7 is of "default" */

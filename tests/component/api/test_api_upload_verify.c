@@ -26,7 +26,7 @@ static json_t *quarantine_event(void)
 /* A byte of a record is another than its id says; all else of the pack is true, and its writer signs for what it holds. */
 static void make_liar(struct pack *p, const char *content)
 {
-    make_pack(p, content);
+    make_pack(p, "default", content);
     p->bytes.data[PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES] ^= 1;
 }
 
@@ -43,7 +43,7 @@ static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **stat
 
     (void)state;
     make_repo("data");
-    new_session(session);
+    open_session(session);
     make_liar(&p, content);
     assert_int_equal(put_signed(&p, session), 200);
     /* the read-back cannot begin before the commit is there */
@@ -66,7 +66,7 @@ static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **stat
     assert_int_equal(of_packs("quarantined"), 1);
     object_is(&p, "p", false);
     object_is(&p, "q", true);
-    assert_false(has(&p.chunk, session));
+    assert_false(has_as(AS_USER, &p.chunk, session));
     o = quarantine_event();
     assert_string_equal(text_at(o, "pack"), p.hex);
     assert_string_equal(text_at(o, "writer"), "worker 7 of worked");
@@ -79,7 +79,7 @@ static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **stat
     json_decref(o);
     pl_buf_finish(&p.bytes);
 
-    make_pack(&p, content); /* brought again, the commit is whole */
+    make_pack(&p, "default", content); /* brought again, the commit is whole */
     assert_int_equal(put_signed(&p, session), 200);
     assert_int_equal(tell(&p, session), 201);
     a = ask("GET", REPO "/refs/master/files/hurt", NULL);
@@ -109,8 +109,8 @@ static void what_is_damaged_on_the_way_condemns_no_pack(void **state)
     struct pack p;
 
     (void)state;
-    new_session(session);
-    make_pack(&p, "what the chunk holds");
+    open_session(session);
+    make_pack(&p, "default", "what the chunk holds");
     assert_int_equal(put_signed(&p, session), 200);
     s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_FLIP,
                                           .method = "GET",
@@ -135,7 +135,7 @@ static void a_pack_that_cannot_be_set_aside_stays_where_it_is(void **state)
     struct pack p;
 
     (void)state;
-    new_session(session);
+    open_session(session);
     make_liar(&p, "what the chunk holds");
     assert_int_equal(put_signed(&p, session), 200);
     s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "PUT", .key = "/x/q/"});
@@ -160,17 +160,17 @@ static void nobody_else_is_told_of_what_was_not_read_back(void **state)
     struct pack p;
 
     (void)state;
-    new_session(mine);
-    new_session(theirs);
-    make_pack(&p, "what the chunk holds");
+    open_session(mine);
+    open_session(theirs);
+    make_pack(&p, "default", "what the chunk holds");
     assert_int_equal(put_signed(&p, mine), 200);
     s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = p.hex, .skip = 1});
     assert_int_equal(tell(&p, mine), 201);
-    assert_true(has(&p.chunk, mine));
-    assert_false(has(&p.chunk, theirs));
+    assert_true(has_as(AS_USER, &p.chunk, mine));
+    assert_false(has_as(AS_USER, &p.chunk, theirs));
     s3_mock_chaos(mock, 0, 0);
     all_are_read_back();
-    assert_true(has(&p.chunk, theirs));
+    assert_true(has_as(AS_USER, &p.chunk, theirs));
     pl_buf_finish(&p.bytes);
 }
 
@@ -208,12 +208,12 @@ static void the_daemons_own_writers_do_not_rely_on_what_was_not_read_back(void *
 
         snprintf(text, sizeof text, "%s %d", long_text, open);
         snprintf(path, sizeof path, "file%d", open);
-        new_session(session);
+        open_session(session);
         make_liar(&p, text);
         assert_int_equal(put_signed(&p, session), 200);
         hold_read_back(&p);
         assert_int_equal(tell(&p, session), 201);
-        assert_true(has(&p.chunk, session));
+        assert_true(has_as(AS_USER, &p.chunk, session));
         if (open) {
             o = ask_json(201, "POST", REPO "/branches/master/open", "{}");
             snprintf(target, sizeof target, REPO "/open/%s/files/%s", text_at(o, "id"), path);
@@ -261,7 +261,7 @@ static void a_lie_goes_when_the_truth_comes(void **state)
         char text[64];
 
         snprintf(text, sizeof text, "what the chunk holds %d", told);
-        new_session(session);
+        open_session(session);
         make_liar(&p, text);
         assert_int_equal(put_signed(&p, session), 200);
         s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "PUT", .key = "/x/q/"});
@@ -278,7 +278,7 @@ static void a_lie_goes_when_the_truth_comes(void **state)
         s3_mock_chaos(mock, 0, 0);
         all_are_read_back();
         assert_int_equal(of_packs("quarantined"), 0);
-        assert_true(has(&p.chunk, session));
+        assert_true(has_as(AS_USER, &p.chunk, session));
         object_is(&p, "p", true);
         pl_buf_finish(&p.bytes);
     }
@@ -302,7 +302,7 @@ static void a_daemon_that_stops_does_not_wait_for_what_is_read_back(void **state
     struct pack p;
 
     (void)state;
-    new_session(session);
+    open_session(session);
     make_liar(&p, "what is read back later");
     assert_int_equal(put_signed(&p, session), 200);
     s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_STALL, .method = "GET", .key = p.hex, .skip = 1});
@@ -330,7 +330,7 @@ static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
     struct pack told, untold;
 
     (void)state;
-    new_session(session);
+    open_session(session);
     make_liar(&told, "of which the daemon was told");
     make_liar(&untold, "of which it was not");
     assert_int_equal(put_signed(&told, session), 200);
@@ -348,7 +348,7 @@ static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
     assert_int_equal(of_packs("quarantined"), 2);
     object_is(&told, "q", true);
     object_is(&untold, "q", true);
-    assert_false(has(&untold.chunk, session));
+    assert_false(has_as(AS_USER, &untold.chunk, session));
     pl_buf_finish(&told.bytes);
     pl_buf_finish(&untold.bytes);
 }
@@ -383,7 +383,7 @@ static void a_daemon_that_was_taken_over_takes_nothing_out(void **state)
     t.db = pl_db_close(t.db);
     MUST(pl_db_open(&config, &t.db, &err));
     begin_again();
-    new_session(session);
+    open_session(session);
     make_liar(&p, "a lie when it was looked at");
     assert_int_equal(put_signed(&p, session), 200);
     {
@@ -410,7 +410,7 @@ static void after_a_recovery_all_packs_are_read_back(void **state)
     struct pack good, bad;
 
     (void)state;
-    new_session(session);
+    open_session(session);
     make_liar(&bad, "a lie that was not read back");
     make_liar(&good, "the truth");
     make_true(&good);
@@ -422,13 +422,13 @@ static void after_a_recovery_all_packs_are_read_back(void **state)
     assert_int_equal(unlink(path), 0);
     MUST(pl_db_open(&config, &t.db, &err));
     begin_again();
-    new_session(session);
+    open_session(session);
     all_are_read_back();
     assert_int_equal(of_packs("quarantined"), 1);
     object_is(&bad, "q", true);
     object_is(&good, "p", true);
-    assert_true(has(&good.chunk, session));
-    assert_false(has(&bad.chunk, session));
+    assert_true(has_as(AS_USER, &good.chunk, session));
+    assert_false(has_as(AS_USER, &bad.chunk, session));
     stop();
     begin_again(); /* once */
     assert_int_equal(of_packs("unread"), 0);
@@ -453,7 +453,7 @@ static void what_was_quarantined_may_be_put_again_and_stays_over_starts(void **s
 
     (void)state;
     for (int beside = 0; beside < 2; beside++) {
-        new_session(session);
+        open_session(session);
         make_liar(&p, beside ? "what the chunk holds" : "what another one holds");
         assert_int_equal(put_signed(&p, session), 200);
         assert_int_equal(tell(&p, session), 201);
@@ -473,8 +473,8 @@ static void what_was_quarantined_may_be_put_again_and_stays_over_starts(void **s
         assert_null(note_of(&p));
         for (int again = 0; again < 2; again++) {
             object_is(&p, "p", true);
-            new_session(session);
-            assert_true(has(&p.chunk, session));
+            open_session(session);
+            assert_true(has_as(AS_USER, &p.chunk, session));
             stop();
             begin_again();
             all_are_read_back();
@@ -501,8 +501,8 @@ static void what_is_told_to_lie_is_looked_at_before_it_is_taken_out(void **state
     char session[64];
 
     (void)state;
-    new_session(session);
-    make_pack(&good, "what is true");
+    open_session(session);
+    make_pack(&good, "default", "what is true");
     make_liar(&liar, "what is not");
     put_through(&good, session);
     assert_int_equal(put_signed(&liar, session), 200);
@@ -513,7 +513,7 @@ static void what_is_told_to_lie_is_looked_at_before_it_is_taken_out(void **state
     all_are_read_back();
     object_is(&good, "p", true);
     object_is(&liar, "p", false);
-    assert_true(has(&good.chunk, session));
+    assert_true(has_as(AS_USER, &good.chunk, session));
     assert_null(note_of(&good));
     pl_buf_finish(&good.bytes);
     pl_buf_finish(&liar.bytes);

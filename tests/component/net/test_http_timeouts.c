@@ -1,6 +1,7 @@
 // link: pipelined/net/loop pipelined/net/server storage/base
 /* Connections that do not get to the point: silent ones, half a handshake, headers and refused bodies by the byte, plain HTTP on a port of
  * TLS, one address that takes all there is. Each ends within its time, and the server serves others meanwhile. */
+#define FIXTURE_WAIT_MS 10000 /* well below libmicrohttpd's own patience */
 #include "tests/support/fixtures/http_fixture.h"
 
 #include "pipelined/net/server/tls.h"
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GREETING_MS 400
+#define GREETING_MS 1500
 #define PER_ADDRESS 8
 
 static char folder[64], cert_file[96], key_file[96];
@@ -181,7 +182,7 @@ static int stop(void **state)
     return rmdir(folder);
 }
 
-/* The other side ends it, by itself; within FIXTURE_WAIT_MS, long before libmicrohttpd's own patience is over. */
+/* The other side ends it, by itself; within FIXTURE_WAIT_MS. */
 static void is_cut_off(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};

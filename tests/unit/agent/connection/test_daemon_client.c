@@ -1,5 +1,5 @@
-// link: pipelined/agent/connection storage/base
-/* Stores are opened by requests that may hang: other threads go on, and an interrupt ends the request. The test's main thread is the daemon. */
+// link: pipelined/agent/connection storage/base storage/object storage/store
+/* Stores are opened by requests that may hang: other threads go on, and an interrupt ends the request. A store on this machine is read first. The test's main thread is the daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,10 @@
 #include <cmocka.h>
 
 #include "pipelined/agent/connection/daemon_client.h"
-#include "storage/pack/pack_format.h"
+#include "storage/object/object.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/store.h"
+#include "tests/support/fixtures/store_fixture.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -24,6 +27,7 @@ static struct world {
     int listener;
     struct pl_uplink *link;
     atomic_bool stopping, wanted;
+    char head[4096]; /* of the request that was heard last */
 } w;
 
 /* A thread that reads or writes through the connection. */
@@ -75,20 +79,19 @@ static int tear_down(void **state)
 /* Accepts a connection and hears the head of a request that begins with `start`; leaves it unanswered. */
 static int hear(const char *start)
 {
-    char head[4096];
     size_t len = 0;
     int fd = accept(w.listener, NULL, NULL);
 
     if (fd < 0)
         return fd;
     do {
-        const ssize_t n = recv(fd, head + len, sizeof head - 1 - len, 0);
+        const ssize_t n = recv(fd, w.head + len, sizeof w.head - 1 - len, 0);
 
         assert_true(n > 0);
         len += (size_t)n;
-        head[len] = '\0';
-    } while (!strstr(head, "\r\n\r\n"));
-    assert_memory_equal(head, start, strlen(start));
+        w.head[len] = '\0';
+    } while (!strstr(w.head, "\r\n\r\n"));
+    assert_memory_equal(w.head, start, strlen(start));
     return fd;
 }
 
@@ -238,6 +241,64 @@ static void two_threads_may_open_the_same_store(void **state)
     pthread_join(rest, NULL);
 }
 
+struct both {
+    struct pl_uplink_user user;
+    struct pl_hash ids[2];
+};
+
+static void *prefetch(void *arg)
+{
+    const struct both *b = arg;
+
+    pl_daemon_client_prefetch(&b->user, b->ids, 2);
+    return NULL;
+}
+
+/* The daemon is asked only for what that store does not have. */
+static void a_store_on_this_machine_is_read_before_that_of_the_daemon(void **state)
+{
+    char *dir = fixture_dir();
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    struct both b = {.user = {.link = w.link}, .ids = {{{0}}, {{1}}}};
+    const struct pl_chunk_reader reader = pl_daemon_client_reader(&b.user);
+    struct pl_object_store *objects;
+    struct pl_pack_builder *builder;
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    pthread_t thread, rest;
+    struct pl_err err;
+
+    (void)state;
+    assert_ok(pl_object_file_open(dir, &objects, &err), &err);
+    assert_ok(pl_store_open(objects, "b", NULL, &store, &err), &err);
+    sink = pl_store_sink(store);
+    assert_ok(pl_pack_builder_open(&sink, "b", &builder, &err), &err);
+    assert_ok(pl_pack_builder_add(builder, PL_REC_CHUNK, "own", 3, &b.ids[0], &err), &err);
+    assert_ok(pl_pack_builder_finish(builder, &err), &err);
+    pl_pack_builder_close(builder);
+    open_store();
+    b.user.project = "b";
+    b.user.first = store;
+
+    assert_ok(reader.get(reader.self, &b.ids[0], PL_REC_CHUNK, &bytes, &err), &err);
+    assert_int_equal(bytes.len, 3);
+    assert_memory_equal(bytes.data, "own", 3);
+    assert_int_equal(pthread_create(&thread, NULL, prefetch, &b), 0);
+    answer(hear("GET /api/v1/status "), FORBIDDEN);
+    answer(hear("POST /api/v1/projects/b/locate "), NOT_FOUND);
+    assert_non_null(strcasestr(w.head, "\r\nContent-Length: 32\r\n")); /* one id */
+    pthread_join(thread, NULL);
+    assert_int_equal(pthread_create(&rest, NULL, have_nothing, NULL), 0);
+    assert_int_equal(reader.get(reader.self, &b.ids[1], PL_REC_CHUNK, &bytes, NULL), PL_ENOTFOUND);
+    shutdown(w.listener, SHUT_RDWR);
+    pthread_join(rest, NULL);
+    b.user.link = NULL; /* a store that is all there is lacks what is named: it is damaged */
+    assert_int_equal(reader.get(reader.self, &b.ids[1], PL_REC_CHUNK, &bytes, NULL), PL_ECORRUPT);
+    pl_store_close(store);
+    pl_object_close(objects);
+    fixture_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_interrupt_ends_the_opening_of_an_upload_session, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_opening_that_is_still_wanted_is_repeated_after_an_interrupt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_threads_may_open_the_same_store, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_store_on_this_machine_is_read_before_that_of_the_daemon, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

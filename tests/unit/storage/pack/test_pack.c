@@ -126,6 +126,33 @@ static void every_damaged_byte_is_noticed(void **state)
     }
 }
 
+static void a_damaged_record_is_not_read(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf golden = {0}, record = {0};
+    _cleanup_(pl_pack_footer_finish) struct pl_pack_footer f = {0};
+    struct pl_pack_memory m;
+    struct pl_pack_input in;
+    struct pl_err err;
+
+    (void)state;
+    assert_ok(pl_io_read_file(PL_TEST_DATA "/pack-v1.bin", &golden, &err), &err);
+    m = (struct pl_pack_memory){golden.data, golden.len};
+    in = pl_pack_input_memory(&m);
+    assert_ok(pl_pack_footer_read(&in, &f, &err), &err);
+    for (uint32_t i = 0; i < f.count; i++) {
+        const struct pl_pack_entry *e = &f.entries[i];
+
+        for (size_t at = e->offset; at < e->offset + PL_PACK_RECORD_BYTES + e->stored; at++) {
+            golden.data[at] ^= 1;
+            assert_int_equal(pl_pack_record_read(&in, e, &record, &err), PL_ECORRUPT);
+            assert_int_equal(record.len, 0);
+            golden.data[at] ^= 1;
+        }
+        assert_ok(pl_pack_record_read(&in, e, &record, &err), &err);
+        assert_int_equal(record.len, e->raw);
+    }
+}
+
 static void a_pack_that_is_cut_off_or_longer_is_noticed(void **state)
 {
     _cleanup_(pl_buf_finish) struct pl_buf golden = {0};
@@ -399,6 +426,7 @@ int main(void)
         cmocka_unit_test(the_bytes_of_a_pack_are_pinned),
         cmocka_unit_test(a_golden_pack_is_read),
         cmocka_unit_test(every_damaged_byte_is_noticed),
+        cmocka_unit_test(a_damaged_record_is_not_read),
         cmocka_unit_test(a_pack_that_is_cut_off_or_longer_is_noticed),
         cmocka_unit_test(a_pack_must_be_the_one_that_was_promised),
         cmocka_unit_test(each_bad_record_is_named_and_checking_goes_on),

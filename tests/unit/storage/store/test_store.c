@@ -179,6 +179,46 @@ static void a_lying_pack_is_refused_and_leaves_nothing(void **state)
     pl_pack_writer_destroy(other);
 }
 
+/* A pack that another process of the daemon's user wrote: its head and checksum are checked. */
+static void a_pack_of_the_owner_is_taken_by_its_head_and_sum(void **state)
+{
+    struct pl_hash id, record0 = record_id(0), other_id;
+    char path[PATH_MAX];
+    const void *bytes, *other_bytes;
+    size_t n, other_n, first = PL_PACK_HEADER_BYTES + PL_PACK_RECORD_BYTES;
+    struct pl_pack_writer *w = make_pack("default", 0, 20, &bytes, &n, &id);
+    struct pl_pack_writer *other = make_pack("other", 0, 20, &other_bytes, &other_n, &other_id);
+    struct pl_err err;
+
+    (void)state;
+    write_upload(bytes, n, 3, path); /* in the header */
+    assert_in_range(-pl_store_take_pack(store, path, &id, &err), -PL_ECORRUPT, -PL_EFORMAT);
+    for (size_t at = n - 20 * PL_PACK_ENTRY_BYTES; at < n; at += 7) { /* in the footer or the trailer */
+        write_upload(bytes, n, at, path);
+        assert_in_range(-pl_store_take_pack(store, path, &id, &err), -PL_ECORRUPT, -PL_EFORMAT);
+    }
+    for (size_t at = first; at < first + 20; at++) { /* in a record */
+        write_upload(bytes, n, at, path);
+        assert_int_equal(pl_store_take_pack(store, path, &id, &err), PL_ECORRUPT);
+    }
+    write_upload(bytes, n, SIZE_MAX, path);
+    assert_int_equal(pl_store_take_pack(store, path, &other_id, &err), PL_ECORRUPT);
+    write_upload(other_bytes, other_n, SIZE_MAX, path);
+    assert_int_equal(pl_store_take_pack(store, path, &other_id, &err), PL_ECORRUPT);
+    assert_false(pl_store_has(store, &record0));
+    assert_int_equal(fixture_count(fixture_path(dir, "store/p")), 0);
+    assert_int_equal(fixture_count(fixture_path(dir, "store/tmp")), 0);
+
+    write_upload(bytes, n, SIZE_MAX, path);
+    assert_ok(pl_store_take_pack(store, path, &id, &err), &err);
+    assert_int_equal(fixture_count(fixture_path(dir, "store/tmp")), 0);
+    assert_true(pl_store_has(store, &record0));
+    for (uint32_t i = 0; i < 20; i++)
+        assert_record(i, 0);
+    pl_pack_writer_destroy(w);
+    pl_pack_writer_destroy(other);
+}
+
 static void a_full_disk_refuses_a_pack_and_the_store_goes_on(void **state)
 {
     struct pl_hash id, record0 = record_id(0);
@@ -486,6 +526,7 @@ int main(void)
         TEST(packs_of_other_projects_are_not_seen),
         TEST(a_received_pack_is_verified_and_visible),
         TEST(a_lying_pack_is_refused_and_leaves_nothing),
+        TEST(a_pack_of_the_owner_is_taken_by_its_head_and_sum),
         TEST(a_full_disk_refuses_a_pack_and_the_store_goes_on),
         TEST(a_damaged_record_is_never_given_out),
         TEST(a_damaged_record_is_asked_for_again_and_the_new_one_is_read),

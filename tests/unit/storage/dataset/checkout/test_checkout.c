@@ -336,6 +336,120 @@ static void progress_grows_within_a_file(void **state)
     }
 }
 
+/* --- streams --- */
+
+static atomic_uint streamed;
+
+static int get_of_store(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    const struct pl_chunk_reader reader = pl_store_chunk_reader(self);
+
+    return reader.get(reader.self, id, kind, ret, err);
+}
+
+/* Passes the records on from the last to the first, but every fifth one not at all. */
+static void stream_backwards(void *self, const struct pl_hash *ids, size_t n, pl_chunk_take take, void *arg)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+
+    for (size_t i = n; i-- > 0;) {
+        if (i % 5 == 4 || get_of_store(self, &ids[i], PL_REC_CHUNK, &bytes, NULL) < 0)
+            continue;
+        atomic_fetch_add(&streamed, 1);
+        if (take(arg, i, bytes.data, bytes.len, NULL) < 0)
+            return;
+    }
+}
+
+static int checkout_streamed(struct fixture *f, const struct pl_buf *ops, const struct pl_checkout_options *options,
+                             struct pl_checkout_stats *ret)
+{
+    const struct pl_chunk_reader reader = {.self = f->store, .get = get_of_store, .stream = stream_backwards, .streams = 3};
+    struct pl_tree_ops_reader in;
+    struct pl_entry_source entries = pl_entry_source_ops(&in);
+
+    streamed = 0;
+    OK(f, pl_tree_ops_reader_init(&in, ops->data, ops->len, &f->err));
+    return pl_checkout(&entries, &reader, at(f, "out"), options, ret, &f->err);
+}
+
+static void what_is_streamed_in_any_order_comes_back(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    struct pl_checkout_progress progress = {0};
+    struct pl_checkout_options o = {.progress = &progress};
+    struct pl_checkout_stats stats;
+
+    put_noise(f, "in/sizes/large.bin", (30u << 20) + 321, 99); /* several parts */
+    ops_of_tree(f, &ops);
+    OK(f, checkout_streamed(f, &ops, &o, &stats));
+    assert_same(f, "in", "out");
+    assert_int_equal(stats.files, 11 + 300 + 5 + 2);
+    assert_int_equal(atomic_load(&progress.files), stats.files);
+    assert_int_equal(atomic_load(&progress.bytes), stats.bytes);
+    assert_true(streamed > 200);
+}
+
+static atomic_uint announced;
+
+static void announce(void *self, const struct pl_hash *ids, size_t n)
+{
+    (void)self, (void)ids;
+    atomic_fetch_add(&announced, n);
+}
+
+static void a_reader_without_streams_is_told_what_will_be_read(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    const struct pl_chunk_reader reader = {.self = f->store, .get = get_of_store, .will_read = announce};
+    struct pl_tree_ops_reader in;
+    struct pl_entry_source entries = pl_entry_source_ops(&in);
+
+    put_noise(f, "in/large", 30u << 20, 1);
+    put_noise(f, "in/small", 2u << 20, 2);
+    OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
+    OK(f, pl_tree_ops_reader_init(&in, ops.data, ops.len, &f->err));
+    announced = 0;
+    OK(f, pl_checkout(&entries, &reader, at(f, "out"), NULL, NULL, &f->err));
+    assert_same(f, "in", "out");
+    assert_in_range(announced, 32u << 2, 32u << 6); /* all chunks of both: they have 16 to 256 KiB */
+}
+
+static bool is_canceled(void)
+{
+    return streamed >= 20;
+}
+
+static void a_canceled_checkout_ends_within_a_file(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    const struct pl_checkout_options o = {.canceled = is_canceled};
+    struct stat st;
+
+    put_noise(f, "in/a", 30u << 20, 1);
+    OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
+    FAILS(f, checkout_streamed(f, &ops, &o, NULL), PL_ECANCELED, "interrupted");
+    assert_true(streamed < 40);
+    assert_int_not_equal(stat(at(f, "out"), &st), 0);
+}
+
+static void a_full_disk_ends_all_streams(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
+    struct stat st;
+
+    put_noise(f, "in/a", 30u << 20, 1);
+    put_noise(f, "in/b", 30u << 20, 2);
+    OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
+    pl_io_fail_nth(PL_IO_WRITE, 20, ENOSPC);
+    FAILS(f, checkout_streamed(f, &ops, NULL, NULL), PL_ENOSPC, "");
+    assert_int_not_equal(stat(at(f, "out"), &st), 0);
+}
+
 /* --- the cache --- */
 
 static uint64_t links_of(struct fixture *f, const char *path)
@@ -579,6 +693,10 @@ int main(void)
         TEST(in_a_folder_that_was_there_whole_files_stay),
         TEST(an_error_of_the_reader_names_the_file),
         TEST(progress_grows_within_a_file),
+        TEST(what_is_streamed_in_any_order_comes_back),
+        TEST(a_reader_without_streams_is_told_what_will_be_read),
+        TEST(a_canceled_checkout_ends_within_a_file),
+        TEST(a_full_disk_ends_all_streams),
         TEST(the_second_checkout_is_links),
         TEST(equal_bytes_with_another_mode_are_another_file),
         TEST(where_no_link_can_be_made_the_file_is_written),
