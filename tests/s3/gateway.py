@@ -46,7 +46,7 @@ class Gateway:
         self.host = self.url.removeprefix("http://")
 
     def client(self, **config):
-        """boto3, addressed by path, one try a call."""
+        """boto3, addressed by path, which asks again once."""
         import boto3  # here: the smoke test has none
         import botocore.client
         return boto3.client("s3", endpoint_url=self.url, aws_access_key_id=self.access_key, aws_secret_access_key=self.secret,
@@ -141,6 +141,21 @@ class Gateway:
                 body += f"x-amz-trailer-signature:{hexhmac(key, text).hex()}\r\n".encode()
         body += behind.encode() + b"\r\n"
         return self.send("PUT", path, None, sent, lie(body) if lie else body)
+
+
+def refusals_of(s3, operation, mend):
+    """The (code, status) of each refusal of a call by this boto3 client, as a list that grows. `mend` is called after each, before boto3 asks
+    again."""
+    refusals = []
+
+    def answered(response, **_):
+        http, parsed = response or (None, {})
+        if "Error" in parsed:
+            refusals.append((parsed["Error"]["Code"], http.status_code))
+            mend()
+
+    s3.meta.events.register_first(f"needs-retry.s3.{operation}", answered)
+    return refusals
 
 
 def now(offset_s=0):

@@ -3,6 +3,8 @@ through the daemon."""
 import json
 import os
 
+import pytest
+
 import servers
 from conftest import client, sh, wait_until
 
@@ -18,8 +20,11 @@ def packs(daemon):
     return daemon.get("/status")["packs"]
 
 
-def test_bytes_go_past_the_daemon(server, bucket, make_daemon, tmp_path):
+@pytest.mark.parametrize("offered", [False, True])
+def test_bytes_go_past_the_daemon(server, bucket, make_daemon, tmp_path, offered):
     daemon = over(make_daemon, server, bucket, tmp_path)
+    if not offered:  # as if all clients were on other machines
+        os.chmod(os.path.join(daemon.dir, "tmp"), 0o770)
     files = {f"f{i:02}": os.urandom(200_000) for i in range(12)}
     for name, content in files.items():
         daemon.write(f"in/{name}", content)
@@ -34,7 +39,9 @@ def test_bytes_go_past_the_daemon(server, bucket, make_daemon, tmp_path):
     wait_until(lambda: packs(daemon)["unread"] == 0, "all packs to be read back")
     moved = packs(daemon)
     assert moved["bytes_out"] == 0 and moved["urls_get"] > 0 and moved["quarantined"] == 0, moved
-    if isinstance(server, servers.Versitygw):
+    if offered:
+        assert moved["bytes_in"] == moved["urls_put"] == 0 < moved["bytes_offered"], moved
+    elif isinstance(server, servers.Versitygw):
         assert moved["bytes_in"] > 0 and moved["urls_put"] == 0, moved
     else:
         assert moved["bytes_in"] == 0 and moved["urls_put"] > 1 and moved["read_back"] == moved["urls_put"], moved

@@ -641,6 +641,7 @@ def test_everything_belongs_to_the_owner(gate, s3, bucket):
         put(**where, ACL="private")
         put(**where, AccessControlPolicy={"Grants": told["Grants"], "Owner": told["Owner"]})
         assert code_of(put, **where, ACL="public-read") == ("AccessControlListNotSupported", 400)
+        assert code_of(put, **where, AccessControlPolicy={"Owner": told["Owner"], "Grants": []}) == ("AccessControlListNotSupported", 400)
         everybody = {"Grantee": {"Type": "Group", "URI": "http://acs.amazonaws.com/groups/global/AllUsers"}, "Permission": "READ"}
         assert code_of(put, **where, AccessControlPolicy={"Grants": [*told["Grants"], everybody], "Owner": told["Owner"]}) == ("AccessControlListNotSupported", 400)
     assert gate.ask("PUT", f"/{bucket}", {"acl": ""}, body=b"<other/>").code == "MalformedXML"
@@ -696,6 +697,21 @@ def test_a_bucket_has_its_own_rules_for_pages(gate, s3, bucket):
     s3.delete_bucket_cors(Bucket=bucket)
     assert code_of(s3.get_bucket_cors, Bucket=bucket) == ("NoSuchCORSConfiguration", 404)
     assert gate.send("OPTIONS", f"/{bucket}/f", headers=asked).code == "AccessForbidden"
+
+
+def test_a_stranger_does_not_learn_which_buckets_exist(gate, s3, bucket):
+    """An unsigned request gets the same for a bucket that is not there, one without rules and one whose rules are for others."""
+    s3.create_bucket(Bucket=bucket + "-rules")
+    s3.put_bucket_cors(Bucket=bucket + "-rules", CORSConfiguration=RULES)
+    s3.create_bucket(Bucket=f"dev.{bucket}")
+    origin = {"Origin": "https://evil.example"}
+    for method, asked in (("OPTIONS", {**origin, "Access-Control-Request-Method": "PUT"}), ("OPTIONS", origin), ("GET", origin), ("PUT", origin)):
+        answers = set()
+        for name in (bucket, bucket + "-rules", f"dev.{bucket}", f"none.{bucket}", "no-such-bucket", f"master.{bucket}.no-such-project"):
+            answer = gate.send(method, f"/{name}/f", headers=asked)
+            told = {name: value for name, value in answer.headers.items() if "request" not in name and name not in ("date", "content-length")}
+            answers.add((answer.status, answer.code, answer.message, *sorted(told.items())))
+        assert len(answers) == 1, (method, asked, answers)
 
 
 def test_a_page_uploads_and_downloads_by_presigned_url(gate, s3, bucket):

@@ -4,11 +4,12 @@ import random
 import botocore.exceptions
 import pytest
 
-from gateway import Gateway
+from gateway import Gateway, refusals_of
 from slow_request import SlowRequest
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0", "--gc-every", "0s", "--linger", "0s"]
 BUCKET = "slow"
+UPLOADS_MAX = 2500  # of one user
 
 
 @pytest.fixture
@@ -84,3 +85,17 @@ def test_parts_of_an_upload_go_with_their_repo(shared, gate):
     gate.ask("PUT", "/unfinished")
     with pytest.raises(botocore.exceptions.ClientError, match="NoSuchUpload"):
         s3.upload_part(**upload, PartNumber=2, Body=b"x")
+
+
+def test_a_client_at_the_limit_of_uploads_succeeds_when_one_ends(shared, gate):
+    gate.ask("PUT", "/many")
+    own = key_of(shared, gate, "uploader", many="writer")
+    s3 = own.client()
+    first = s3.create_multipart_upload(Bucket="many", Key="first")["UploadId"]
+    for i in range(UPLOADS_MAX - 1):
+        s3.create_multipart_upload(Bucket="many", Key=f"more/{i}")
+    refusals = refusals_of(s3, "CreateMultipartUpload", lambda: s3.abort_multipart_upload(Bucket="many", Key="first", UploadId=first))
+    last = s3.create_multipart_upload(Bucket="many", Key="last")
+    assert refusals == [("SlowDown", 503)] and last["ResponseMetadata"]["RetryAttempts"] == 1
+    s3.upload_part(Bucket="many", Key="last", UploadId=last["UploadId"], PartNumber=1, Body=b"x")
+    shared.ctl("delete", "repo", "many")  # its uploads end with it

@@ -34,7 +34,7 @@ def listed(s3, bucket, **more):
     """(key, version, size or None for a delete marker, whether it is the newest), in S3's order; page by page."""
     rows, markers = [], {}
     while True:
-        page = s3.list_object_versions(Bucket=bucket, **more, **markers)
+        page = s3.list_object_versions(Bucket=bucket, **{**more, **markers})
         versions = [(v["Key"], v["VersionId"], v["Size"], v["IsLatest"]) for v in page.get("Versions", [])]
         deleted = [(v["Key"], v["VersionId"], None, v["IsLatest"]) for v in page.get("DeleteMarkers", [])]
         rows += versions + deleted
@@ -90,6 +90,16 @@ def test_versions_below_a_delimiter_are_one_line(s3, bucket, history):
             break
         markers = {"KeyMarker": page["NextKeyMarker"], **({"VersionIdMarker": page["NextVersionIdMarker"]} if page.get("NextVersionIdMarker") else {})}
     assert seen == ["a"] * 4 + ["b"] * 3 + ["d/"]
+
+
+def test_a_page_goes_on_behind_all_versions_of_a_key(s3, bucket, history):
+    """A page that ends early, even without a line, names a key and this version; the next page may begin within a common prefix."""
+    rows = listed(s3, bucket)
+    assert listed(s3, bucket, KeyMarker="a", VersionIdMarker="null") == [row for row in rows if row[0] > "a"]
+    page = s3.list_object_versions(Bucket=bucket, KeyMarker="d/w", VersionIdMarker="null", Delimiter="/")
+    assert [p["Prefix"] for p in page["CommonPrefixes"]] == ["d/"] and "Versions" not in page
+    page = s3.list_object_versions(Bucket=bucket, KeyMarker="d/w", Delimiter="/")
+    assert "CommonPrefixes" not in page and "Versions" not in page
 
 
 def test_a_delete_marker_is_no_object(shared, s3, bucket, history):

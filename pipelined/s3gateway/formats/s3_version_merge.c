@@ -34,6 +34,7 @@ struct merge {
     size_t n_streams;
     size_t *heap; /* streams that have not ended, by the place of what comes next, the least first */
     size_t n_heap;
+    uint64_t begun; /* steps before the first batch */
 };
 
 /* ---- one stream ---- */
@@ -349,7 +350,7 @@ static bool is_shared_listed(const struct merge *m, const char *key, size_t shar
 {
     const char *marker = m->question->key_marker;
     const struct pl_s3_version_line *last = m->page->n ? &m->page->lines[m->page->n - 1] : NULL;
-    size_t marker_len = strlen(marker);
+    size_t marker_len = m->question->within_key ? 0 : strlen(marker);
 
     return (marker_len && pl_key_cmp(key, shared, marker, PL_MIN(shared, marker_len)) <= 0) ||
            (last && last->shared && pl_key_cmp(last->key, last->len, key, shared) == 0);
@@ -384,18 +385,36 @@ static int take_line(struct merge *m, struct pl_err *err)
     return r < 0 ? r : 1;
 }
 
+/* Ends the page although it is not full. The next page begins behind the key up to which all streams were read, or
+ * behind the last line if that is a common prefix of this key. Returns 1 if neither leads on: the page must read on. */
+static int end_early(struct merge *m, struct pl_err *err)
+{
+    const struct pl_buf *from = &m->streams[m->heap[0]].from;
+    const char *key = (const char *)from->data, *marker = m->question->key_marker;
+    const struct pl_s3_version_line *last = m->page->n ? &m->page->lines[m->page->n - 1] : NULL;
+    /* length of the key; 0 = none: the stream was placed, but not read (set_from) */
+    size_t len = from->len && !from->data[from->len - 1] ? from->len - 1 : 0;
+
+    if (!len || pl_key_cmp(key, len, marker, strlen(marker)) <= 0 ||
+        (last && last->shared && pl_key_cmp_prefix(key, len, last->key, last->len) == 0))
+        return !last;
+    m->page->read_to = strndup(key, len);
+    return m->page->read_to ? 0 : pl_err_nomem(err);
+}
+
 /* Takes what comes next: a line, or a batch of the stream that may have the next line. Returns 0 if the page ends. */
 static int step(struct merge *m, struct pl_err *err)
 {
     struct pl_s3_version_page *p = m->page;
-    int r;
+    int r = 1;
 
-    if (p->n && p->steps > PL_S3_MERGE_STEPS_MAX)
-        r = 0;
-    else if (head_of(&m->streams[m->heap[0]]))
+    if (head_of(&m->streams[m->heap[0]])) {
         r = take_line(m, err);
-    else
-        r = read_on(m, m->heap[0], err);
+    } else {
+        if (p->steps - m->begun > m->question->steps_max)
+            r = end_early(m, err);
+        r = r <= 0 ? r : read_on(m, m->heap[0], err);
+    }
     if (r > 0)
         replace_first(m);
     p->truncated = r == 0;
@@ -418,7 +437,7 @@ static int begin(struct merge *m, struct pl_err *err)
     } else {
         len = PL_MIN(len, sizeof first - 1); /* no key is longer */
         memcpy(first, a->key_marker, len);
-        shared = common(m, first, len);
+        shared = a->within_key ? 0 : common(m, first, len);
         if (shared && !past(a->key_marker, shared, first, &len))
             return 0;
     }
@@ -443,6 +462,7 @@ int pl_s3_version_merge(const struct pl_s3_change_source *source, const struct p
     m.streams = calloc(m.n_streams + 1, sizeof *m.streams);
     m.heap = calloc(m.n_streams + 1, sizeof *m.heap);
     r = m.streams && m.heap ? begin(&m, err) : pl_err_nomem(err);
+    m.begun = ret->steps;
     while (r >= 0 && m.n_heap && (r = step(&m, err)) > 0)
         ;
     for (size_t i = 0; m.streams && i < m.n_streams; i++)
@@ -457,5 +477,6 @@ void pl_s3_version_page_finish(struct pl_s3_version_page *p)
     for (size_t i = 0; i < p->n; i++)
         free(p->lines[i].key);
     free(p->lines);
+    free(p->read_to);
     *p = (struct pl_s3_version_page){0};
 }

@@ -14,7 +14,8 @@
 #include "storage/base/buf.h"
 
 #define PL_S3_MERGE_BATCH_MAX 256u
-/* changes and folders looked up for one page; the page then ends early, if it has a line */
+/* changes that one page reads, and look-ups of folders that it begins with; the page then ends early, even without
+ * a line */
 #define PL_S3_MERGE_STEPS_MAX 1000000u
 
 /* One change of a stream. */
@@ -39,9 +40,12 @@ struct pl_s3_change_source {
 struct pl_s3_version_question {
     const char *prefix, *delimiter; /* "" = none */
     const char *key_marker;         /* "" = the first page */
-    bool within_key;                /* the page begins with the versions of `key_marker` behind `marker_state` */
-    size_t marker_state;
-    size_t max; /* lines of the page, at least 1 */
+    /* The page begins with the versions of `key_marker` behind `marker_state`, or with the next key, although that
+     * may have the same common prefix. False: it begins behind the key and its common prefix. */
+    bool within_key;
+    size_t marker_state; /* SIZE_MAX = all versions of the key were listed */
+    size_t max;          /* lines of the page, at least 1 */
+    uint64_t steps_max;  /* PL_S3_MERGE_STEPS_MAX */
 };
 
 struct pl_s3_version_line {
@@ -56,6 +60,9 @@ struct pl_s3_version_page {
     struct pl_s3_version_line *lines;
     size_t n, cap;
     bool truncated;
+    /* If the page ended early: the next page begins behind this key, within its common prefix (`within_key`,
+     * `marker_state` SIZE_MAX). NULL: behind the last line. Owned. */
+    char *read_to;
     size_t marker_newest; /* newest state that changed the key `key_marker`; SIZE_MAX = none */
     uint64_t steps;       /* changes that were read, and look-ups of folders */
 };

@@ -51,7 +51,7 @@ int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *con
         r = s->domain && s->cors
                 ? pl_s3_upload_files_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(services->db)), &s->uploads, err)
                 : pl_err_nomem(err);
-    r = r < 0 ? r : pl_s3_cors_open(config->dir, &s->rules, err);
+    r = r < 0 ? r : pl_s3_cors_start(s, config->dir, err);
     r = r < 0 ? r : serve(s, config->listen, err);
     r = r < 0 ? r : pl_http_listener_url(config->listen, pl_http_server_port(s->server), services->tls, &s->url, err);
     if (r < 0) {

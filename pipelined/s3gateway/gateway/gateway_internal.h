@@ -124,6 +124,9 @@ int pl_s3_read_names(struct pl_s3_request *q, struct pl_err *err);
 
 /* ---- s3_cors_rules ---- */
 
+/* Reads the rules in `dir` into s3->rules. Errors of pl_s3_cors_open. */
+PL_MUST_CHECK
+int pl_s3_cors_start(struct pl_s3 *s3, const char *dir, struct pl_err *err);
 /* Sets the headers that let a page of another origin read the reply, if the bucket's rules or --s3-cors allow its
  * request. */
 void pl_s3_add_cors(struct pl_s3 *s3, struct pl_http_request *http);

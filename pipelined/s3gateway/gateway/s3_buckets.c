@@ -335,7 +335,10 @@ static int check_policy(const struct pl_s3_request *q, const struct pl_s3_xml_no
 
     if (!list)
         return pl_s3_error(err, PL_S3_MALFORMED_XML);
-    for (g = pl_s3_xml_child(list, "Grant"); g; g = pl_s3_xml_again(g)) {
+    g = pl_s3_xml_child(list, "Grant");
+    if (!g) /* the owner would have no rights either */
+        return pl_s3_error(err, PL_S3_ACL_NOT_SUPPORTED);
+    for (; g; g = pl_s3_xml_again(g)) {
         const char *id = pl_s3_xml_text(pl_s3_xml_child(g, "Grantee"), "ID"), *permission = pl_s3_xml_text(g, "Permission");
 
         if (!permission)

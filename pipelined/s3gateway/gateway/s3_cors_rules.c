@@ -14,23 +14,25 @@
 
 /* ---- buckets ---- */
 
-/* Finds out which bucket has the rules: of another branch than master, the one that there is now. PL_ENOTFOUND. */
-static int find_bucket(struct pl_s3 *s3, int64_t repo_id, const char *branch, struct pl_s3_cors_bucket *ret, struct pl_err *err)
+/* Finds out which bucket has the target's names now: of another branch than master, when it was created.
+ * PL_ENOTFOUND. */
+static int find_bucket(struct pl_s3 *s3, int64_t repo_id, const struct pl_s3_target *t, struct pl_s3_cors_bucket *ret,
+                       struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
 
-    *ret = (struct pl_s3_cors_bucket){.repo_id = repo_id, .branch = branch};
-    if (pl_streq(branch, "master"))
+    *ret = (struct pl_s3_cors_bucket){.repo_id = repo_id, .project = t->project, .repo = t->repo, .branch = t->branch};
+    if (pl_streq(t->branch, "master"))
         return 0;
     rd = pl_db_read(s3->services->db);
     return pl_sql_int(rd.conn, err, &ret->created_us, "SELECT created_us FROM branch WHERE repo = ? AND name = ?", "is", repo_id,
-                      branch);
+                      t->branch);
 }
 
 /* Finds the bucket of a request whose target was found. */
 static int bucket_of(const struct pl_s3_request *q, struct pl_s3_cors_bucket *ret, struct pl_err *err)
 {
-    int r = find_bucket(q->s3, q->target.row.id, q->target.branch, ret, err);
+    int r = find_bucket(q->s3, q->target.row.id, &q->target, ret, err);
 
     return r == PL_ENOTFOUND ? pl_s3_error(err, PL_S3_NO_SUCH_BUCKET) : r;
 }
@@ -40,16 +42,39 @@ static bool is_there(void *arg, int64_t repo_id, int64_t created_us)
     struct pl_conn *conn = arg;
     int64_t one;
 
-    return pl_sql_int(conn, NULL, &one, "SELECT 1 FROM branch WHERE repo = ? AND created_us = ?", "ii", repo_id, created_us) !=
-           PL_ENOTFOUND;
+    return pl_sql_int(conn, NULL, &one,
+                      "SELECT 1 FROM repo r WHERE id = ?1 AND (?2 = 0 OR EXISTS"
+                      " (SELECT 1 FROM branch WHERE repo = r.id AND created_us = ?2))",
+                      "ii", repo_id, created_us) != PL_ENOTFOUND;
 }
 
-/* Removes the rules of branches that were deleted by other means than S3. */
+/* Removes the rules of buckets that were deleted by other means than S3. */
 static void sweep(struct pl_s3 *s3)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s3->services->db);
 
     pl_s3_cors_sweep(s3->rules, is_there, rd.conn);
+}
+
+static int name_repo(void *arg, int64_t repo_id, char ret_project[PL_NAME_MAX_BYTES + 1], char ret_repo[PL_NAME_MAX_BYTES + 1],
+                     struct pl_err *err)
+{
+    const struct pl_s3 *s3 = arg;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s3->services->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT project, name FROM repo WHERE id = ?", "i", repo_id);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "there is no repo %lld", (long long)repo_id);
+    snprintf(ret_project, PL_NAME_MAX_BYTES + 1, "%s", pl_col_text(&rows, 0));
+    snprintf(ret_repo, PL_NAME_MAX_BYTES + 1, "%s", pl_col_text(&rows, 1));
+    return 0;
+}
+
+int pl_s3_cors_start(struct pl_s3 *s3, const char *dir, struct pl_err *err)
+{
+    return pl_s3_cors_open(dir, name_repo, s3, &s3->rules, err);
 }
 
 /* ---- replies ---- */
@@ -70,22 +95,36 @@ static bool origin_ok(const char *list, const char *origin)
     return false;
 }
 
-/* Finds the rule of the request's bucket that allows the request: 1, or 0. A preflight has no signature,
- * so anybody learns whether a page may ask. A bucket without rules and one that does not exist look alike. */
+/* True if the bucket is still the one for which its rules were put. */
+static bool is_current(struct pl_s3 *s3, const struct pl_s3_target *t, const struct pl_s3_cors_bucket *b)
+{
+    struct pl_head_cache_entry head;
+    struct pl_s3_cors_bucket now;
+    int r = pl_head_cache_get(s3->services->heads, t->project, t->repo, t->branch, &head, NULL);
+
+    r = r < 0 ? r : find_bucket(s3, head.repo.id, t, &now, NULL);
+    return r == 0 && now.repo_id == b->repo_id && now.created_us == b->created_us;
+}
+
+/* Finds the rule of the request's bucket that allows the request: 1, or 0. A preflight has no signature, so anybody
+ * learns whether a page may ask. A bucket without rules and one that does not exist look alike, also by the time that
+ * the answer takes: the database is read only if a rule allows the request. */
 static int find_rule(struct pl_s3 *s3, struct pl_http_request *http, const char *method, const char *headers,
                      struct pl_s3_cors_answer *ret)
 {
     struct pl_s3_request q = {.s3 = s3, .services = s3->services, .http = http};
     struct pl_s3_cors_question question = {pl_http_header(http, "Origin"), method, headers};
-    struct pl_s3_target t;
-    struct pl_head_cache_entry head;
     struct pl_s3_cors_bucket bucket;
+    struct pl_s3_target t;
     int r = pl_s3_read_names(&q, NULL);
 
     r = r < 0 ? r : pl_s3_target_name(q.bucket, &t, NULL);
-    r = r < 0 ? r : pl_head_cache_get(s3->services->heads, t.project, t.repo, t.branch, &head, NULL);
-    r = r < 0 ? r : find_bucket(s3, head.repo.id, t.branch, &bucket, NULL);
-    r = r < 0 ? r : pl_s3_cors_match(s3->rules, &bucket, &question, ret, NULL);
+    if (r == 0) {
+        bucket = (struct pl_s3_cors_bucket){.project = t.project, .repo = t.repo, .branch = t.branch};
+        r = pl_s3_cors_match(s3->rules, &bucket, &question, ret, NULL);
+    }
+    if (r > 0)
+        r = is_current(s3, &t, &bucket);
     free(q.path);
     return PL_MAX(r, 0);
 }

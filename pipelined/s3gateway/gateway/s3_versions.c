@@ -12,6 +12,9 @@
 
 #define COMMITS_MAX 10000u /* newest commits of a branch whose changes are listed */
 #define PAGE_MAX    (16u << 20)
+/* version-id-marker of a page that begins behind all versions of its key-marker; in S3, the oldest version of a key
+ * may have this id */
+#define ALL_VERSIONS "null"
 
 /* One state of the branch in which keys changed: a gathering commit, or a commit. Newest first. */
 struct state {
@@ -256,7 +259,10 @@ static int answer(struct versions *v, struct pl_buf *out, struct pl_err *err)
     r = r < 0 ? r : pl_s3_add_text(v->url, out, "Prefix", v->question.prefix, err);
     r = r < 0 ? r : pl_s3_add_text(v->url, out, "KeyMarker", v->question.key_marker, err);
     r = r < 0 ? r : pl_s3_xml_add(out, "VersionIdMarker", v->id_marker, err);
-    if (r == 0 && truncated) {
+    if (r == 0 && truncated && v->page.read_to) {
+        r = pl_s3_add_text(v->url, out, "NextKeyMarker", v->page.read_to, err);
+        r = r < 0 ? r : pl_s3_xml_add(out, "NextVersionIdMarker", ALL_VERSIONS, err);
+    } else if (r == 0 && truncated) {
         const struct pl_s3_version_line *l = &v->page.lines[n - 1];
 
         r = pl_s3_add_text(v->url, out, "NextKeyMarker", l->key, err);
@@ -296,6 +302,11 @@ static int read_question(struct versions *v, struct pl_err *err)
 /* Finds the state that the version-id marker names. */
 static int find_marker(struct versions *v, struct pl_err *err)
 {
+    if (pl_streq(v->id_marker, ALL_VERSIONS)) {
+        v->question.marker_state = SIZE_MAX;
+        v->question.within_key = true;
+        return 0;
+    }
     for (size_t i = 0; i < v->n_states; i++) {
         if (!pl_streq(v->states[i].id, v->id_marker))
             continue;
@@ -329,6 +340,7 @@ int pl_s3_list_versions(struct pl_s3_request *q, struct pl_err *err)
         struct pl_s3_change_source source = {v, v->n_states, read_changes};
 
         v->question.max = (size_t)v->max_keys;
+        v->question.steps_max = PL_S3_MERGE_STEPS_MAX;
         r = pl_s3_version_merge(&source, &v->question, &v->page, err);
     }
     r = r < 0 ? r : answer(v, &out, err);

@@ -136,13 +136,15 @@ static size_t all_lines(const struct world *w, const char *prefix, const char *d
     return kept;
 }
 
-/* Reads all pages of `size` lines and compares them with `want`. Returns the most changes that a page read. */
-static uint64_t check_pages(struct world *w, const char *prefix, const char *delimiter, size_t size, const struct expected *want,
-                            size_t n)
+/* Reads all pages of `size` lines, which end early after `steps_max` changes, and compares them with `want`. Returns
+ * the most changes that a page read. */
+static uint64_t check_short_pages(struct world *w, const char *prefix, const char *delimiter, size_t size, uint64_t steps_max,
+                                  const struct expected *want, size_t n)
 {
     struct pl_s3_change_source source = {w, w->states, world_read};
-    struct pl_s3_version_question a = {.prefix = prefix, .delimiter = delimiter, .key_marker = "", .max = size};
-    char marker[52];
+    struct pl_s3_version_question a = {
+        .prefix = prefix, .delimiter = delimiter, .key_marker = "", .max = size, .steps_max = steps_max};
+    char marker[52], read_to[52] = "";
     uint64_t most = 0;
     size_t at = 0;
     bool more = true;
@@ -160,9 +162,17 @@ static uint64_t check_pages(struct world *w, const char *prefix, const char *del
             assert_int_equal(page.lines[i].marker, want[at].marker);
         }
         more = page.truncated;
-        assert_int_equal(more, at < n);
+        /* only a page that ended early may be followed by one without a line */
+        assert_true(more ? at < n || page.read_to || steps_max < PL_S3_MERGE_STEPS_MAX : at == n);
+        assert_true(!page.read_to || more);
         most = PL_MAX(most, page.steps);
-        if (more) {
+        if (page.read_to) {
+            assert_true(strcmp(page.read_to, read_to) > 0); /* it goes on */
+            snprintf(read_to, sizeof read_to, "%s", page.read_to);
+            a.key_marker = read_to;
+            a.within_key = true;
+            a.marker_state = SIZE_MAX;
+        } else if (more) {
             const struct pl_s3_version_line *last = &page.lines[page.n - 1];
 
             snprintf(marker, sizeof marker, "%s", last->key);
@@ -173,6 +183,12 @@ static uint64_t check_pages(struct world *w, const char *prefix, const char *del
         pl_s3_version_page_finish(&page);
     }
     return most;
+}
+
+static uint64_t check_pages(struct world *w, const char *prefix, const char *delimiter, size_t size, const struct expected *want,
+                            size_t n)
+{
+    return check_short_pages(w, prefix, delimiter, size, PL_S3_MERGE_STEPS_MAX, want, n);
 }
 
 /* ---- tests ---- */
@@ -213,6 +229,8 @@ static void pages_are_those_of_the_definition(void **state)
 
                 for (size_t size = 1; size <= 7; size += 2)
                     check_pages(&w, prefixes[p], delimiters[d], size, want, n);
+                for (uint64_t steps = 1; steps <= 7; steps += 6)
+                    check_short_pages(&w, prefixes[p], delimiters[d], 3, steps, want, n);
             }
         world_finish(&w);
     }
@@ -321,24 +339,83 @@ static int desert_read(void *self, size_t stream, const char *from, size_t from_
     return 1;
 }
 
-static void a_page_with_a_line_ends_within_many_changes_without_one(void **state)
+/* Reads the page behind `key_marker`, and checks that it read no more than it may. */
+static void read_desert(const char *delimiter, const char *key_marker, struct pl_s3_version_page *ret)
 {
     struct pl_s3_change_source source = {NULL, 1, desert_read};
-    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .key_marker = "", .max = 10};
+    struct pl_s3_version_question a = {.prefix = "",
+                                       .delimiter = delimiter,
+                                       .key_marker = key_marker,
+                                       .within_key = *key_marker,
+                                       .marker_state = SIZE_MAX,
+                                       .max = 10,
+                                       .steps_max = PL_S3_MERGE_STEPS_MAX};
+
+    assert_int_equal(pl_s3_version_merge(&source, &a, ret, NULL), 0);
+    assert_true(ret->steps <= PL_S3_MERGE_STEPS_MAX + PL_S3_MERGE_BATCH_MAX);
+}
+
+static void a_page_ends_within_many_changes_that_make_no_line(void **state)
+{
+    static const char *const delimiters[] = {"", "0"}; /* with "0", the changes have a common prefix */
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(delimiters); i++) {
+        struct pl_s3_version_page page = {0}, next = {0}, behind = {0};
+
+        read_desert(delimiters[i], "", &page);
+        assert_int_equal(page.n, 1);
+        assert_string_equal(page.lines[0].key, "a");
+        assert_true(page.truncated);
+        read_desert(delimiters[i], page.read_to, &next);
+        assert_int_equal(next.n, 1);
+        assert_string_equal(next.lines[0].key, "z");
+        assert_false(next.truncated);
+        /* a page that begins within the changes may have no line at all */
+        read_desert(delimiters[i], "m0000001", &behind);
+        assert_int_equal(behind.n, 0);
+        assert_true(behind.truncated);
+        assert_true(strcmp(behind.read_to, page.read_to) > 0);
+        pl_s3_version_page_finish(&page);
+        pl_s3_version_page_finish(&next);
+        pl_s3_version_page_finish(&behind);
+    }
+}
+
+/* Each of many commits changed a key before the prefix and one behind it. */
+static int untouched_read(void *self, size_t stream, const char *from, size_t from_len,
+                          int (*take)(void *arg, const struct pl_s3_change *change, struct pl_err *err), void *arg,
+                          struct pl_err *err)
+{
+    static const char *const paths[] = {"a", "z"};
+    size_t *reads = self;
+
+    (*reads)++;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(paths) && stream % 2 == 0; i++) {
+        struct pl_s3_change c = {.path = paths[i], .path_len = 1, .is_line = true};
+        int r = pl_key_cmp(c.path, 1, from, from_len) < 0 ? 1 : take(arg, &c, err);
+
+        if (r <= 0)
+            return r;
+    }
+    return 1;
+}
+
+static void a_prefix_that_no_commit_touched_costs_three_readings_of_each(void **state)
+{
+    size_t reads = 0;
+    struct pl_s3_change_source source = {&reads, 10000, untouched_read};
+    struct pl_s3_version_question a = {
+        .prefix = "m/", .delimiter = "", .key_marker = "", .max = 1000, .steps_max = PL_S3_MERGE_STEPS_MAX};
     struct pl_s3_version_page page = {0};
 
     (void)state;
     assert_int_equal(pl_s3_version_merge(&source, &a, &page, NULL), 0);
-    assert_int_equal(page.n, 1);
-    assert_string_equal(page.lines[0].key, "a");
-    assert_true(page.truncated);
-    assert_true(page.steps <= PL_S3_MERGE_STEPS_MAX + PL_S3_MERGE_BATCH_MAX);
-    pl_s3_version_page_finish(&page);
-    /* the next page goes on to the next line, however far it is */
-    a.key_marker = "a";
-    assert_int_equal(pl_s3_version_merge(&source, &a, &page, NULL), 0);
-    assert_int_equal(page.n, 1);
-    assert_string_equal(page.lines[0].key, "z");
+    assert_int_equal(page.n, 0);
+    assert_false(page.truncated);
+    /* its files, its attributes, and whether "m" is an empty folder */
+    assert_int_equal(reads, 3 * source.states);
+    assert_int_equal(page.steps, 2 * source.states);
     pl_s3_version_page_finish(&page);
 }
 
@@ -347,7 +424,7 @@ static void folders_before_a_page_are_not_looked_up_byte_by_byte(void **state)
 {
     struct world w = {.states = STATES_MAX};
     struct pl_s3_change_source source = {&w, w.states, world_read};
-    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .max = 10};
+    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .max = 10, .steps_max = PL_S3_MERGE_STEPS_MAX};
     struct pl_s3_version_page page = {0};
     char marker[1025];
 
@@ -383,7 +460,7 @@ static void look_ups_of_folders_are_bounded(void **state)
 {
     size_t reads = 0;
     struct pl_s3_change_source source = {&reads, 10000, dashes_read};
-    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .max = 10};
+    struct pl_s3_version_question a = {.prefix = "", .delimiter = "", .max = 10, .steps_max = PL_S3_MERGE_STEPS_MAX};
     struct pl_s3_version_page page = {0};
     char marker[1025];
 
@@ -403,7 +480,8 @@ int main(void)
         cmocka_unit_test(a_page_reads_what_it_holds),
         cmocka_unit_test(a_common_prefix_is_not_read_through),
         cmocka_unit_test(changes_without_a_line_are_read_as_far_as_the_page_goes),
-        cmocka_unit_test(a_page_with_a_line_ends_within_many_changes_without_one),
+        cmocka_unit_test(a_page_ends_within_many_changes_that_make_no_line),
+        cmocka_unit_test(a_prefix_that_no_commit_touched_costs_three_readings_of_each),
         cmocka_unit_test(folders_before_a_page_are_not_looked_up_byte_by_byte),
         cmocka_unit_test(look_ups_of_folders_are_bounded),
     };
