@@ -1,8 +1,12 @@
 """Puts that go elsewhere than the user means: a misspelled branch, an open commit of one's own."""
 
+import ctypes
+import json
+import pathlib
+
 import pytest
 from conftest import sh
-from test_cli_data import Cli
+from people import User
 
 
 @pytest.fixture
@@ -27,10 +31,59 @@ def test_a_put_goes_into_the_open_commit_of_its_user(project, put):
     project.repo("in")
     put("in@master:/a")
     put("in@master", "ana", ("start", "commit"))
-    said = put("in@master:/b")
+    said = put("in@master:/b", "else")  # the owner is who opened it, not who $USER says
     assert "added to open commit" in said.out and project.contents("in") == {"a": b"1"}
-    said = put("in@master:/c", "bob")  # of another user: told, and a commit of its own
-    assert 'is not yours but of "ana", so this is a commit of its own' in said.err and project.contents("in") == {"a": b"1", "c": b"1"}
     put("in@master", "ana", ("start", "commit"))
     assert "has 2 open commits of yours, so this is a commit of its own" in put("in@master:/d").err
-    assert set(project.contents("in")) == {"a", "c", "d"}
+    assert set(project.contents("in")) == {"a", "d"}
+
+
+def test_users_of_one_login_name_have_open_commits_of_their_own(project, tmp_path):
+    """Tokens say who asks: machines where everybody is "root" mix nothing up."""
+    project.repo("in")
+    (tmp_path / "f").write_text("1")
+    ana, bob = (User(project.d, f"{name}-{project.name}", (project.name, "writer")) for name in ("ana", "bob"))
+    target = f"{project.name}/in@master"
+
+    def put(user, path, login="root"):
+        return user.ctl("put", "file", f"{target}:{path}", "-f", tmp_path / "f", env={"USER": login})
+    ana.ctl("start", "commit", target, env={"USER": "root"})
+    said = put(bob, "/b").stderr
+    assert f'is not yours but of "{ana.name}", so this is a commit of its own' in said and set(project.contents("in")) == {"b"}
+    assert "added to open commit" in put(ana, "/a").stdout and "added to open commit" in put(ana, "/c", "other").stdout
+    (mine,), (seen,) = (user.get(f"/repos/{project.name}/in/open")["commits"] for user in (ana, bob))
+    assert (mine["owner"], mine["mine"], seen["owner"], seen["mine"]) == (ana.name, True, ana.name, False)
+    assert ana.get(f"/repos/{project.name}/in/commits/{mine['id']}")["mine"] and set(project.contents("in")) == {"b"}
+
+
+def xxh64(data):
+    function = ctypes.CDLL("libxxhash.so.0").XXH64
+    function.restype, function.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64)
+    return function(data, len(data), 0).to_bytes(8, "little")
+
+
+def without_owner(spool):
+    """Rewrites an open commit's file as versions before the owner wrote it (docs/format.md)."""
+    whole = spool.read_bytes()
+    n = int.from_bytes(whole[8:12], "little")
+    head = {name: value for name, value in json.loads(whole[20:20 + n]).items() if name != "owner"}
+    text = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
+    spool.write_bytes(whole[:8] + len(text).to_bytes(4, "little") + xxh64(text) + text + whole[20 + n:])
+
+
+def test_an_open_commit_of_an_earlier_version_is_its_authors(make_daemon, tmp_path):
+    daemon = make_daemon()
+    daemon.start()
+    (tmp_path / "f").write_text("1")
+    daemon.ctl("create", "repo", "in")
+    daemon.ctl("start", "commit", "in@master", env={"USER": "ana"})
+    daemon.stop()
+    (spool,) = pathlib.Path(daemon.dir, "open").glob("*.spool")
+    without_owner(spool)
+    daemon.start()
+
+    def put(path, user):
+        return daemon.ctl("put", "file", f"in@master:{path}", "-f", tmp_path / "f", env={"USER": user})
+    assert 'is not yours but of "bob"' not in put("/a", "ana").err and 'is not yours but of "ana"' in put("/b", "bob").err
+    (one,) = daemon.get("/repos/default/in/open")["commits"]
+    assert one["operations"] == 1 and "owner" not in one and "mine" not in one

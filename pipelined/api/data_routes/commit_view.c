@@ -126,8 +126,10 @@ static int add_sums(struct pl_open_commit *c, json_t *o, struct pl_err *err)
     return 0;
 }
 
-int pl_commit_view_open_json(struct pl_open_commit *c, bool with_sums, json_t **ret, struct pl_err *err)
+int pl_commit_view_open_json(const struct pl_http_request *req, struct pl_open_commit *c, bool with_sums, json_t **ret,
+                             struct pl_err *err)
 {
+    const struct pl_principal *who = pl_http_context(req);
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
     _cleanup_free_ char *message = pl_open_commit_message(c);
     struct pl_open_commit_info info;
@@ -142,6 +144,10 @@ int pl_commit_view_open_json(struct pl_open_commit *c, bool with_sums, json_t **
                   info.set_aside);
     if (!o)
         return pl_err_nomem(err);
+    if (*h->owner) {
+        json_object_set_new(o, "owner", json_string(h->owner));
+        json_object_set_new(o, "mine", json_boolean(pl_streq(h->owner, who->name)));
+    }
     r = with_sums ? add_sums(c, o, err) : 0;
     if (r < 0)
         json_decref(o);

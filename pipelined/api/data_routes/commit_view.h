@@ -28,8 +28,10 @@ void pl_commit_view_finish(struct pl_commit_view *v);
 PL_MUST_CHECK
 int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open_commit **ret,
                               struct pl_err *err);
-/* Makes the API's JSON of an open commit. With `with_sums` the JSON also has the commit's root and its
+/* Makes the API's JSON of an open commit. If its owner is known, the JSON has `owner` and `mine`: whether the
+ * principal of the request is that owner. With `with_sums` the JSON also has the commit's root and its
  * numbers of files and bytes; the function opens a view of the commit to compute them. Call it on the
  * pool. */
 PL_MUST_CHECK
-int pl_commit_view_open_json(struct pl_open_commit *c, bool with_sums, json_t **ret, struct pl_err *err);
+int pl_commit_view_open_json(const struct pl_http_request *req, struct pl_open_commit *c, bool with_sums, json_t **ret,
+                             struct pl_err *err);

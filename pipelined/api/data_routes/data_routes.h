@@ -2,7 +2,7 @@
  *
  * In:      Requests.
  * Out:     JSON, bytes, streams of operations.
- * Uses:    api/{graph_view, server, transfer}, db/{open_commits, tx}, notify, text, storage/{base, chunk, pack, store, system, tree,
+ * Uses:    api/{graph_view, server, transfer}, db/{open_commits, tx}, notify, text, storage/{base, chunk, object, pack, store, system, tree,
  *          tree_edit}, storage/dataset/{file, ingest}
  * Threads: Storage pool.
  *

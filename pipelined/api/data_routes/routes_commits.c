@@ -121,7 +121,7 @@ static int inspect_open(const struct pl_http_request *req, struct pl_open_commit
     struct pl_hash root;
     int r = pl_http_query_flag(req, "pack") ? pl_open_commit_pack(c, &root, err) : 0;
 
-    return r < 0 ? r : pl_commit_view_open_json(c, true, ret, err);
+    return r < 0 ? r : pl_commit_view_open_json(req, c, true, ret, err);
 }
 
 static int inspect_finished(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -191,7 +191,7 @@ static const struct pl_api_schema schemas[] = {
      "id:string project:string repo:string branch:string parent:string root:string files:integer bytes:integer message:string"
      " author:string stage:string? generation:integer? created_us:integer provenance:Source[]? code:string? git:string? "
      "state:string"
-     " operations:integer? gathers:boolean? blocked:string? blocked_us:integer? set_aside:boolean?"},
+     " owner:string? mine:boolean? operations:integer? gathers:boolean? blocked:string? blocked_us:integer? set_aside:boolean?"},
     {"Commits", "commits:Commit[] next:string?"},
     {"Pushed", "project:string repo:string branch:string commit:string run:string changed:boolean open:boolean gathers:boolean?"
                " root:string? files:integer? bytes:integer? new_bytes:integer stages_read:string[]?"},

@@ -36,34 +36,41 @@ static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **
                                        .repo = pl_http_param(req, "repo"),
                                        .branch = pl_http_param(req, "branch"),
                                        .message = "",
-                                       .author = ""};
+                                       .author = "",
+                                       .owner = ((const struct pl_principal *)pl_http_context(req))->name};
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
 
     args.author = pl_branch_push_author(req, args.author);
     r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
     r = r < 0 ? r : pl_open_commits_start(a->services.opens, &args, &c, err);
-    r = r < 0 ? r : pl_commit_view_open_json(c, false, ret, err);
+    r = r < 0 ? r : pl_commit_view_open_json(req, c, false, ret, err);
     return r < 0 ? r : 201;
 }
 
+struct listing {
+    const struct pl_http_request *req;
+    json_t *items;
+};
+
 static int add_one(void *self, struct pl_open_commit *c)
 {
+    struct listing *to = self;
     json_t *o;
-    int r = pl_commit_view_open_json(c, false, &o, NULL);
+    int r = pl_commit_view_open_json(to->req, c, false, &o, NULL);
 
-    return r < 0 ? r : json_array_append_new(self, o) < 0 ? PL_ENOMEM : 0;
+    return r < 0 ? r : json_array_append_new(to->items, o) < 0 ? PL_ENOMEM : 0;
 }
 
 static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *items = json_array();
+    struct listing to = {req, items};
     int r = pl_branch_push_check(&a->services, req, NULL, err);
 
     if (r == PL_EOUTPUT) /* an output repo has no open commits: the list is empty */
         r = 0;
-    r = r < 0
-            ? r
-            : pl_open_commits_each(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
+    r = r < 0 ? r
+              : pl_open_commits_each(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, &to);
     if (r == PL_ENOMEM)
         return pl_err_nomem(err);
     if (r < 0)
@@ -162,7 +169,7 @@ static const struct pl_api_schema schemas[] = {
     {"NewOpen", "message:string? author:string?"},
     {"FinishOpen", "message:string?"},
     {"OpenCommit", "id:string project:string repo:string branch:string parent:string state:string message:string author:string"
-                   " created_us:integer operations:integer gathers:boolean blocked:string"
+                   " owner:string? mine:boolean? created_us:integer operations:integer gathers:boolean blocked:string"
                    " blocked_us:integer set_aside:boolean"},
     {"OpenCommits", "commits:OpenCommit[] next:string?"},
 };

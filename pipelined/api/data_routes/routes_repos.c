@@ -173,30 +173,33 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* ---- repos ---- */
 
-/* Which stages write and read the repos. */
-struct uses {
-    json_t *facts;    /* "PROJECT/REPO" → {"made_by", "used_by", "stale", "freshness"} */
-    const char *only; /* key of the only repo that is asked for; NULL = of all */
-};
+static void repo_key(const char *project, const char *repo, char out[2 * PL_NAME_MAX_BYTES + 2])
+{
+    snprintf(out, 2 * PL_NAME_MAX_BYTES + 2, "%s/%s", project, repo);
+}
+
+/* Which stages write and read the repos: `self` of the functions below is "PROJECT/REPO" → the repo's JSON, for the repos that are
+ * asked for. */
+static bool is_asked_for(const void *self, const char *project, const char *pipeline, const char *stage)
+{
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+
+    (void)pipeline;
+    repo_key(project, stage, key); /* a stage writes the repo of its name */
+    return json_object_get(self, key);
+}
 
 /* Takes a use; those of one stage follow each other. */
 static int add_use(void *self, const struct pl_graph_use *use, struct pl_err *err)
 {
-    const struct uses *uses = self;
     char key[2 * PL_NAME_MAX_BYTES + 2];
     json_t *of, *stage;
     int r;
 
-    snprintf(key, sizeof key, "%s/%s", use->from_repo ? use->from_project : use->project,
-             use->from_repo ? use->from_repo : use->stage);
-    if (uses->only && !pl_streq(uses->only, key))
+    repo_key(use->from_repo ? use->from_project : use->project, use->from_repo ? use->from_repo : use->stage, key);
+    of = json_object_get(self, key);
+    if (!of)
         return 0;
-    of = json_object_get(uses->facts, key);
-    if (!of) {
-        of = json_pack("{s:[]}", "used_by");
-        if (json_object_set_new(uses->facts, key, of) < 0)
-            return pl_err_nomem(err);
-    }
     stage = json_pack("{s:s, s:s, s:s}", "project", use->project, "stage", use->stage, "pipeline", use->pipeline);
     if (!use->from_repo) {
         r = json_object_set_new(of, "made_by", stage);
@@ -211,20 +214,27 @@ static int add_use(void *self, const struct pl_graph_use *use, struct pl_err *er
     return json_array_append_new(of, stage) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Reads the facts of add_use that the principal may see, of one repo if `only` names it. The caller owns `ret`. */
-static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, const char *only, json_t **ret,
-                     struct pl_err *err)
+/* Adds to the JSON of repos which stages write and read them, as far as the principal may see these, and whether the outputs are out
+ * of date. All stages are read, because a stage depends on those before it; the words are made of those that write these repos. */
+static int add_uses(struct pl_api *a, const struct pl_http_request *req, struct pl_conn *c, json_t *repos, struct pl_err *err)
 {
-    const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req)};
+    const struct pl_graph_ask ask = {.readable = pl_access_may_read, .who = pl_http_context(req), .words = is_asked_for};
     _cleanup_(pl_graph_view_unrefp) struct pl_graph_view *view = NULL;
-    _cleanup_(json_decrefp) json_t *facts = json_object();
-    struct uses uses = {facts, only};
-    int r = facts ? pl_graph_view_get(a->graphs, c, &view, err) : pl_err_nomem(err);
+    _cleanup_(json_decrefp) json_t *by_name = json_object();
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    json_t *one;
+    size_t i;
+    int r = by_name ? 0 : pl_err_nomem(err);
 
-    r = r < 0 ? r : pl_graph_uses(view, c, &ask, add_use, &uses, err);
-    if (r == 0)
-        *ret = json_incref(facts);
-    return r;
+    json_array_foreach(repos, i, one)
+    {
+        repo_key(pl_json_str(one, "project"), pl_json_str(one, "name"), key);
+        if (r == 0 && (json_object_set(by_name, key, one) < 0 || json_object_set_new(one, "stale", json_false()) < 0 ||
+                       json_object_set_new(one, "used_by", json_array()) < 0))
+            r = pl_err_nomem(err);
+    }
+    r = r < 0 || json_array_size(repos) == 0 ? r : pl_graph_view_get(a->graphs, c, &view, err);
+    return r < 0 || !view ? r : pl_graph_uses(view, c, &ask, add_use, by_name, err);
 }
 
 #define REPO_KIND "iif(" PL_REPO_KEPT ", 'input', r.kind)"
@@ -240,31 +250,22 @@ static int read_uses(struct pl_api *a, const struct pl_http_request *req, struct
     " FROM repo r LEFT JOIN repo_state t ON t.repo = r.id"                                                                       \
     " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
 
-/* `uses`: facts of read_uses; NULL = they are not told. */
-static json_t *repo_json(const struct pl_rows *rows, const json_t *uses)
+static json_t *repo_json(const struct pl_rows *rows)
 {
-    json_t *git = pl_col_json(rows, 12), *out;
-    char key[2 * PL_NAME_MAX_BYTES + 2];
-
-    snprintf(key, sizeof key, "%s/%s", pl_col_text(rows, 0), pl_col_text(rows, 1));
+    json_t *git = pl_col_json(rows, 12);
 
     if (json_is_null(git)) {
         json_decref(git);
         git = NULL;
     }
-    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*, s:o, s:s, s:s}", "project",
-                    pl_col_text(rows, 0), "name", pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description",
-                    pl_col_text(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch",
-                    pl_col_text(rows, 6), "files", (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8),
-                    "commit_window_ms", (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep",
-                    pl_col_json(rows, 11), "git", git, "commit_us", pl_api_time_or_null(pl_col_int(rows, 13)), "author",
-                    pl_col_text(rows, 14), "message", pl_col_text(rows, 15));
-    if (out && uses) {
-        json_object_set_new(out, "stale", json_false());
-        json_object_set_new(out, "used_by", json_array());
-        json_object_update(out, json_object_get(uses, key));
-    }
-    return out;
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:o*, s:o, s:s, s:s}", "project",
+                     pl_col_text(rows, 0), "name", pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description",
+                     pl_col_text(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5),
+                     "branch", pl_col_text(rows, 6), "files", (json_int_t)pl_col_int(rows, 7), "bytes",
+                     (json_int_t)pl_col_int(rows, 8), "commit_window_ms", (json_int_t)pl_col_int(rows, 9), "durable",
+                     pl_col_text(rows, 10), "keep", pl_col_json(rows, 11), "git", git, "commit_us",
+                     pl_api_time_or_null(pl_col_int(rows, 13)), "author", pl_col_text(rows, 14), "message",
+                     pl_col_text(rows, 15));
 }
 
 /* The position "project/name" of the last repo on the previous page. */
@@ -295,10 +296,10 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    _cleanup_(json_decrefp) json_t *items = json_array(), *uses = NULL;
+    _cleanup_(json_decrefp) json_t *items = json_array();
     const char *project = pl_http_query(req, "project");
     char last[2 * PL_NAME_MAX_BYTES + 2] = "";
-    bool pushed = pl_http_query_flag(req, "pushed");
+    bool pushed = pl_http_query_flag(req, "pushed"), more;
     struct pl_api_page page;
     struct place place;
     int r = pl_api_page_read(req, &page, err);
@@ -310,7 +311,6 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err);
     r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
-    r = r < 0 ? r : read_uses(a, req, rd.conn, NULL, &uses, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
                              REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
@@ -319,11 +319,13 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
                              "sssii", project, place.project, place.name, (int64_t)page.limit + 1, (int64_t)pushed);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s/%s", pl_col_text(&rows, 0), pl_col_text(&rows, 1));
-        json_array_append_new(items, repo_json(&rows, uses));
+        json_array_append_new(items, repo_json(&rows));
     }
+    more = r > 0 && !pushed;
+    r = r < 0 ? r : add_uses(a, req, rd.conn, items, err);
     if (r < 0)
         return r;
-    *ret = pl_api_list("repos", TAKE_PTR(items), r > 0 && !pushed ? last : NULL);
+    *ret = pl_api_list("repos", TAKE_PTR(items), more ? last : NULL);
     return 0;
 }
 
@@ -331,22 +333,22 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
 static int read_repo(struct pl_api *a, const struct pl_http_request *req, const char *project, const char *name, bool with_uses,
                      json_t **ret, struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *uses = NULL;
+    _cleanup_(json_decrefp) json_t *list = NULL;
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    char key[2 * PL_NAME_MAX_BYTES + 2];
     struct pl_repo_row row;
     /* for a missing repo the error suggests a similar name */
     int r = pl_db_repo_find(rd.conn, project, name, &row, err);
 
-    snprintf(key, sizeof key, "%s/%s", project, name);
-    r = r < 0 || !with_uses ? r : read_uses(a, req, rd.conn, key, &uses, err);
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
         return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted just now", name);
-    *ret = repo_json(&rows, uses);
-    return 0;
+    list = json_pack("[o]", repo_json(&rows));
+    r = !list ? pl_err_nomem(err) : with_uses ? add_uses(a, req, rd.conn, list, err) : 0;
+    if (r == 0)
+        *ret = json_incref(json_array_get(list, 0));
+    return r;
 }
 
 /* Reads "commit_window", a duration; NULL = not given. */

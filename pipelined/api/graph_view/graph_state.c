@@ -30,8 +30,10 @@ static int states_init(struct graph_states *s, const struct pl_graph_view *view,
                                .fresh = pl_arena_alloc(arena, (view->n_stages + 1) * sizeof *s->fresh)};
     if (!s->by_id || !s->jobs || !s->heads || !s->fresh)
         return pl_err_nomem(err);
-    for (uint32_t i = 0; i < view->n_stages; i++)
+    for (uint32_t i = 0; i < view->n_stages; i++) {
         s->by_id[i] = i;
+        s->jobs[i].left = -1; /* a stage that was updated since the view was read gets no row */
+    }
     qsort_r(s->by_id, view->n_stages, sizeof *s->by_id, by_id, view->stages);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The subcommands for commits: list, start, finish, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/push_ops.h"
+#include "pipelined/cli/support/run_wait.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 #include <stdio.h>
@@ -89,6 +90,7 @@ static int inspect_commit(struct pl_cli *c, struct pl_err *err)
                                              {"size", "bytes", pl_show_size},
                                              {"created", "created_us", pl_show_time},
                                              {"author", "author", NULL},
+                                             {"opened by", "owner", NULL},
                                              {"message", "message", NULL},
                                              {"git commit", "git", NULL},
                                              {"stage", "stage", NULL},
@@ -198,6 +200,7 @@ static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most N"}
                                                 {"open", 0, NULL, "list open commits, which are not finished yet"},
                                                 {0}};
 static const struct pl_option message_options[] = {{"message", 'm', "TEXT", "message of the commit"}, {0}};
+static const struct pl_option finish_options[] = {{"message", 'm', "TEXT", "message of the commit"}, PL_CLI_WAIT, {0}};
 
 static const struct pl_verb verbs[] = {
     {"list",
@@ -224,7 +227,7 @@ static const struct pl_verb verbs[] = {
      "REPO@COMMIT",
      1,
      1,
-     message_options,
+     finish_options,
      finish_commit,
      "Finishes an open commit, which starts a run of the stages that read it; refused if others have changed its paths "
      "meanwhile.",

@@ -2,6 +2,9 @@
  * result. */
 #include "pipelined/cli/support/push_ops.h"
 
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/run_wait.h"
+
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 #include "storage/base/path.h"
@@ -50,6 +53,15 @@ static const char *author(void)
     return user ? user : "";
 }
 
+/* True if the open commit is the user's own. The server knows, unless a version that kept no owner started it: then the author
+ * has to do. */
+static bool is_own(const json_t *commit)
+{
+    const json_t *mine = pl_show_at(commit, "mine");
+
+    return mine ? json_is_true(mine) : *author() && pl_streq(pl_show_text_at(commit, "author"), author());
+}
+
 /* Looks for the user's own open commit on the branch: the push goes into it. If there are several, or only those of others,
  * says so: the push is then a commit of its own. An error is left to the push itself. */
 static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
@@ -65,7 +77,7 @@ static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
     {
         if (!pl_streq(pl_show_text_at(one, "branch"), p->to.name) || json_is_true(pl_show_at(one, "gathers")))
             continue;
-        if (*author() && pl_streq(pl_show_text_at(one, "author"), author())) {
+        if (is_own(one)) {
             own = one;
             n_own++;
         } else
@@ -84,8 +96,8 @@ static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
             stderr,
             "pipelinectl: open commit %.8s of %s@%s is not yours but of \"%s\", so this is a commit of its own; %s@%.8s "
             "in the place of the branch puts into it\n",
-            pl_show_text_at(other, "id"), p->to.repo, p->to.name, pl_show_text_at(other, "author"), p->to.repo,
-            pl_show_text_at(other, "id"));
+            pl_show_text_at(other, "id"), p->to.repo, p->to.name,
+            pl_show_text_at(other, pl_show_at(other, "owner") ? "owner" : "author"), p->to.repo, pl_show_text_at(other, "id"));
 }
 
 int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err)
@@ -168,18 +180,29 @@ void pl_cli_push_retry_policy(struct pl_cli *c, struct pl_retrying_sink *ret)
         ret->patience_ms = -1;
 }
 
-static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)
+/* Ends a push into an open commit. With --wait, a commit that gathers puts is finished and waited for; one that a user has
+ * opened stays open. */
+static int end_open(struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *branch = pl_show_text_at(answer, "branch");
+    const bool gathers = json_is_true(pl_show_at(answer, "gathers"));
     char repo[PL_CLI_REPO_TEXT];
 
     pl_cli_repo_text(p->to.project, p->to.repo, repo);
-    if (json_is_true(pl_show_at(answer, "gathers")))
+    if (gathers && pl_cli_flag(c, "wait")) {
+        int r = pl_cli_branch_flush(c, p->to.project, p->to.repo, branch, err);
+
+        return r < 0 ? r : pl_cli_run_wait(c, commit, 0, err);
+    }
+    if (c->json)
+        return pl_show_json(answer, err);
+    if (gathers)
         pl_show_say(c, "%s@%s: added to commit %s, which is finished when no more puts arrive\nnext: pipelinectl wait run %.8s\n",
                     repo, branch, commit, commit);
     else
         pl_show_say(c, "%s@%s: added to open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit, repo,
                     commit);
+    return 0;
 }
 
 /* Says that the push made the branch, if stages read other branches of the repo, but not this one: its name is perhaps
@@ -205,27 +228,25 @@ static void say_made_branch(const struct pl_cli *c, const struct pl_cli_push *p,
     pl_show_print(stderr, "pipelinectl delete branch %s@%s takes it back\n", repo, branch);
 }
 
-int pl_cli_push_print(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
+int pl_cli_push_print(struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *run = pl_show_text_at(answer, "run");
     char size[32], added[32];
 
     say_made_branch(c, p, answer);
-    if (c->json)
-        return pl_show_json(answer, err);
-    if (json_is_true(pl_show_at(answer, "open"))) {
-        say_open(c, p, answer);
-        return 0;
-    }
+    if (json_is_true(pl_show_at(answer, "open")))
+        return end_open(c, p, answer, err);
+    if (c->json && (json_is_true(pl_show_at(answer, "changed")) || !pl_cli_flag(c, "wait")))
+        return pl_cli_run_started(c, answer, err);
     if (!json_is_true(pl_show_at(answer, "changed"))) {
         pl_show_say(c, "%s@%s: nothing changed%s%.8s\n", p->to.repo, p->to.name, *commit ? ", still at commit " : "", commit);
-        return 0;
+        return *commit && pl_cli_flag(c, "wait") ? pl_cli_run_wait(c, commit, 0, err) : 0;
     }
     pl_show_say(c, "%s@%s: commit %s: %lld file%s, %s, %s new\n", p->to.repo, p->to.name, commit,
                 (long long)pl_show_int_at(answer, "files"), pl_show_int_at(answer, "files") == 1 ? "" : "s",
                 pl_size_text((uint64_t)pl_show_int_at(answer, "bytes"), size),
                 pl_size_text((uint64_t)pl_show_int_at(answer, "new_bytes"), added));
     if (*run)
-        pl_show_say(c, "run %s; next: pipelinectl wait run %.8s\n", run, run);
-    return 0;
+        pl_show_say(c, "run %s\n", run);
+    return pl_cli_run_started(c, answer, err);
 }

@@ -44,6 +44,6 @@ void pl_cli_push_retry_policy(struct pl_cli *c, struct pl_retrying_sink *ret);
  * owns it. */
 PL_MUST_CHECK
 int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err);
-/* Prints the result of a push and a command to type next. With --json, prints the server's reply instead. */
+/* Prints the result of a push, and ends the command as pl_cli_run_started does. */
 PL_MUST_CHECK
-int pl_cli_push_print(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err);
+int pl_cli_push_print(struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err);

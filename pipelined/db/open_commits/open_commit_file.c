@@ -58,26 +58,23 @@ static int check_head(const struct pl_open_commit_file_head *h, struct pl_err *e
 
     r = r < 0 ? r : pl_name_check("repo", h->repo, err);
     r = r < 0 ? r : pl_name_check("branch", h->branch, err);
-    if (r < 0)
-        return r;
-    if (!pl_id_ok(h->commit) || (*h->base && !pl_id_ok(h->base)))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" or its base is not the id of a commit", h->commit);
-    if (strlen(h->message) > PL_OPEN_COMMIT_FILE_TEXT_MAX || strlen(h->author) > PL_OPEN_COMMIT_FILE_AUTHOR_MAX)
-        return pl_err_set(err, PL_EINVAL, "message or author is longer than %u and %u bytes", PL_OPEN_COMMIT_FILE_TEXT_MAX,
-                          PL_OPEN_COMMIT_FILE_AUTHOR_MAX);
-    if (!pl_utf8_ok(h->message, strlen(h->message)) || !pl_utf8_ok(h->author, strlen(h->author)))
-        return pl_err_set(err, PL_EINVAL, "message or author is not UTF-8");
-    return 0;
+    if (r == 0 && (!pl_id_ok(h->commit) || (*h->base && !pl_id_ok(h->base))))
+        r = pl_err_set(err, PL_EINVAL, "\"%s\" or its base is not the id of a commit", h->commit);
+    if (r == 0 && (strlen(h->author) > PL_OPEN_COMMIT_FILE_AUTHOR_MAX || strlen(h->owner) > PL_OPEN_COMMIT_FILE_AUTHOR_MAX ||
+                   !pl_utf8_ok(h->author, strlen(h->author)) || !pl_utf8_ok(h->owner, strlen(h->owner))))
+        r = pl_err_set(err, PL_EINVAL, "author or owner is longer than %u bytes or not UTF-8", PL_OPEN_COMMIT_FILE_AUTHOR_MAX);
+    return r < 0 ? r : pl_open_commit_file_check_message(h->message, err);
 }
 
 static json_t *write_head(const struct pl_open_commit_file_head *h)
 {
     char root[PL_HASH_HEX + 1];
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:b, s:b}", "commit", h->commit, "project", h->project,
-                     "repo", h->repo, "branch", h->branch, "base", h->base, "message", h->message, "author", h->author, "repo_id",
-                     (json_int_t)h->repo_id, "base_root", pl_hash_hex(&h->base_root, root), "created_us",
-                     (json_int_t)h->created_us, "gathered", h->gathered, "bucket", h->bucket);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s*, s:I, s:s, s:I, s:b, s:b}", "commit", h->commit, "project",
+                     h->project, "repo", h->repo, "branch", h->branch, "base", h->base, "message", h->message, "author",
+                     h->author, "owner", *h->owner ? h->owner : NULL, "repo_id", (json_int_t)h->repo_id, "base_root",
+                     pl_hash_hex(&h->base_root, root), "created_us", (json_int_t)h->created_us, "gathered", h->gathered, "bucket",
+                     h->bucket);
 }
 
 /* Reads the head; its texts belong to the JSON. */
@@ -88,10 +85,12 @@ static int read_head(const json_t *o, struct pl_open_commit_file_head *ret, stru
     const char *root;
     json_error_t e;
 
-    if (json_unpack_ex((json_t *)(uintptr_t)o, &e, JSON_STRICT, "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:b, s:b}",
-                       "commit", &ret->commit, "project", &ret->project, "repo", &ret->repo, "branch", &ret->branch, "base",
-                       &ret->base, "message", &ret->message, "author", &ret->author, "repo_id", &repo_id, "base_root", &root,
-                       "created_us", &created, "gathered", &gathered, "bucket", &bucket) < 0)
+    ret->owner = ""; /* files of earlier versions name none */
+    if (json_unpack_ex((json_t *)(uintptr_t)o, &e, JSON_STRICT,
+                       "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s?:s, s:I, s:s, s:I, s:b, s:b}", "commit", &ret->commit, "project",
+                       &ret->project, "repo", &ret->repo, "branch", &ret->branch, "base", &ret->base, "message", &ret->message,
+                       "author", &ret->author, "owner", &ret->owner, "repo_id", &repo_id, "base_root", &root, "created_us",
+                       &created, "gathered", &gathered, "bucket", &bucket) < 0)
         return pl_err_set(err, PL_EFORMAT, "its head: %s", e.text);
     ret->repo_id = repo_id;
     ret->created_us = created;

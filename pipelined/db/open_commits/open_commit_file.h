@@ -31,7 +31,7 @@
 #define PL_OPEN_COMMIT_FILE_SUFFIX     ".spool"
 #define PL_OPEN_COMMIT_FILE_META_MAX   ((size_t)512 << 20)
 #define PL_OPEN_COMMIT_FILE_TEXT_MAX   (64u << 10) /* bytes of a message */
-#define PL_OPEN_COMMIT_FILE_AUTHOR_MAX 255u
+#define PL_OPEN_COMMIT_FILE_AUTHOR_MAX 255u        /* also of an owner */
 
 struct pl_open_commit_file;
 struct pl_pack_builder;
@@ -41,6 +41,7 @@ struct pl_pack_builder;
 struct pl_open_commit_file_head {
     const char *commit; /* 32 hex digits; also the file's name */
     const char *project, *repo, *branch, *base, *message, *author;
+    const char *owner;        /* name of the principal that started it; "" = not known, or a gathering commit */
     int64_t repo_id;          /* row id of the repo; another repo with the same name does not get the operations */
     struct pl_hash base_root; /* root of the tree that the operations start from; zero = empty */
     int64_t created_us;

@@ -145,6 +145,7 @@ static int make_spool(struct pl_open_commits *o, const struct pl_open_commit_arg
                                             .branch = args->branch,
                                             .message = args->message ? args->message : "",
                                             .author = args->author ? args->author : "",
+                                            .owner = args->owner ? args->owner : "",
                                             .created_us = pl_clock_wall_us(),
                                             .gathered = gathered};
     struct pl_commit_row row = {0};

@@ -92,6 +92,7 @@ struct pl_open_commits *pl_open_commits_close(struct pl_open_commits *o);
 struct pl_open_commit_args {
     const char *project, *repo, *branch;
     const char *message, *author; /* NULL = "" */
+    const char *owner;            /* name of the principal that starts it; NULL for a gathering commit, which is the branch's */
     /* true: PL_ENOTFOUND if the branch does not exist; false: finishing the commit creates the branch */
     bool must_exist;
 };

@@ -535,12 +535,36 @@ static void words_are_made_for_the_stages_that_are_asked_for(void **state)
     pl_graph_views_destroy(views);
 }
 
+/* Pipelines may be set between the reading of the view and that of the jobs. */
+static void a_view_that_is_older_than_its_stages_is_told_without_their_jobs(void **state)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
+    const struct pl_graph_ask ask = {.readable = all_are_readable, .in_order = true};
+    struct pl_graph_views *views;
+    struct pl_graph_view *view;
+    char words[128] = "";
+
+    (void)state;
+    does(201, "POST", "/api/v1/repos", "{\"project\":\"default\",\"name\":\"in\"}");
+    set_pipeline("default", "p", "lab<in end<lab");
+    does(201, "PUT", "/api/v1/repos/default/in/branches/master/files/x", "1");
+    rd = pl_db_read(t.db);
+    MUST(pl_graph_views_create(&views, &err));
+    MUST(pl_graph_view_get(views, rd.conn, &view, &err));
+    does(200, "DELETE", "/api/v1/pipelines/default/p", NULL);
+    MUST(pl_graph_uses(view, rd.conn, &ask, add_words, words, &err));
+    assert_non_null(strstr(words, "lab:"));
+    pl_graph_view_unref(view);
+    pl_graph_views_destroy(views);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(words_are_made_for_the_stages_that_are_asked_for),
+        TEST(a_view_that_is_older_than_its_stages_is_told_without_their_jobs),
         TEST(a_pipeline_is_a_band_of_stages_and_pills),
         TEST(pipelines_that_read_each_other_share_a_band),
         TEST(a_branch_that_the_stage_does_not_write_is_a_pill),

@@ -3,6 +3,9 @@
 #include "tests/support/fixtures/api_fixture.h"
 #include "tests/support/fixtures/output_repo.h"
 
+#include <sqlite3.h>
+#include <stdatomic.h>
+
 #define REPOS "/api/v1/repos"
 #define REPO  "/api/v1/repos/default/data"
 
@@ -132,6 +135,99 @@ static void repos_are_listed_in_pages(void **state)
     list = ask_json(200, "GET", REPOS "?project=b", NULL);
     names_are(list, "repos", "name", "x");
     json_decref(list);
+}
+
+#define STALE 12 /* stages */
+
+/* Makes pipelines p10, p11 … of one stage each, s10, s11 …, whose code has changed since it made the head of its repo. It is not in
+ * the log. */
+static int make_stale_stages(struct pl_tx *tx, void *arg, struct pl_err *e)
+{
+    static const char *const statements[] = {
+        "WITH RECURSIVE n(i) AS (VALUES (10) UNION ALL SELECT i + 1 FROM n LIMIT 12)"
+        " INSERT INTO pipeline(project, name, version, created_us, updated_us) SELECT 'b', 'p' || i, 2, 1, 1 FROM n",
+        "INSERT INTO pipeline_version(pipeline, version, user_spec, effective_spec, seq, run, created_us)"
+        " SELECT id, column1, x'00', x'00', 1, '', 1 FROM pipeline, (VALUES (1), (2))",
+        "INSERT INTO stage(pipeline, version, position, project, name, spec, code_identity, current)"
+        " SELECT p.id, v.version, 0, 'b', 's' || substr(p.name, 2), '{\"run\":[\"x\"]}', CAST(v.version AS BLOB),"
+        " v.version = 2 FROM pipeline p JOIN pipeline_version v ON v.pipeline = p.id",
+        "INSERT INTO repo(project, name, kind, created_us) SELECT project, name, 'output', 1 FROM stage WHERE current = 1",
+        "INSERT INTO commit_(repo, run, branch, object, root, code, generation, files, bytes, seq, created_us)"
+        " SELECT id, printf('%032x', id), 'master', x'00', zeroblob(32), CAST(1 AS BLOB), 1, 0, 0, 1, 1 FROM repo",
+        "INSERT INTO branch(repo, name, head, created_us) SELECT repo, branch, id, 1 FROM commit_",
+        "INSERT INTO job(run, project, stage, version, pipeline, state, final, created_us)"
+        " SELECT c.run, 'b', s.name, s.id, 'p', 'success', 1, 1 FROM stage s JOIN repo r ON r.name = s.name"
+        " JOIN commit_ c ON c.repo = r.id WHERE s.current = 0",
+    };
+    int r = 0;
+
+    (void)arg;
+    for (size_t i = 0; r >= 0 && i < PL_ARRAY_SIZE(statements); i++)
+        r = pl_sql_exec(pl_tx_conn(tx), e, statements[i], "");
+    return PL_MIN(r, 0);
+}
+
+static atomic_uint looked_for_change; /* queries for the version that changed a stage's code */
+
+static int on_statement(unsigned what, void *arg, void *statement, void *text)
+{
+    (void)what, (void)arg, (void)text;
+    if (strstr(sqlite3_sql(statement), "now.code_identity"))
+        atomic_fetch_add(&looked_for_change, 1);
+    return 0;
+}
+
+static int trace_connection(sqlite3 *db, const char **message, const void *routines)
+{
+    (void)message, (void)routines;
+    return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, on_statement, NULL);
+}
+
+static int traced_setup(void **state)
+{
+    assert_int_equal(sqlite3_auto_extension((void (*)(void))trace_connection), SQLITE_OK);
+    return api_setup(state);
+}
+
+static int traced_teardown(void **state)
+{
+    sqlite3_reset_auto_extension();
+    return api_teardown(state);
+}
+
+/* The sentence why an output is out of date takes a query: it is made for the repos of the page. */
+static void a_page_of_repos_makes_the_words_of_its_own_stages(void **state)
+{
+    static const struct {
+        const char *target;
+        unsigned repos;
+    } pages[] = {{REPOS "?limit=3", 3}, {REPOS "?limit=100", STALE}, {REPOS "?limit=5&after=b/s19", 2}, {REPOS "?pushed=1", 0}};
+    const json_t *one;
+    json_t *list;
+    size_t i;
+
+    (void)state;
+    does(201, "POST", "/api/v1/projects", "{\"name\":\"b\"}");
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, make_stale_stages, NULL, &err));
+    for (size_t k = 0; k < PL_ARRAY_SIZE(pages); k++) {
+        atomic_store(&looked_for_change, 0);
+        list = ask_json(200, "GET", pages[k].target, NULL);
+        assert_int_equal(json_array_size(json_object_get(list, "repos")), pages[k].repos);
+        json_array_foreach(json_object_get(list, "repos"), i, one)
+        {
+            const char *text = text_at(json_object_get(one, "freshness"), "text");
+
+            if (!strstr(text, "code"))
+                fail_msg("%s: %s", text_at(one, "name"), text);
+            assert_string_equal(text_at(json_object_get(one, "made_by"), "stage"), text_at(one, "name"));
+        }
+        json_decref(list);
+        if (atomic_load(&looked_for_change) != pages[k].repos)
+            fail_msg("%s: looked for the change of %u stages", pages[k].target, atomic_load(&looked_for_change));
+    }
+    atomic_store(&looked_for_change, 0);
+    json_decref(ask_json(200, "GET", REPOS "/b/s12", NULL));
+    assert_int_equal(atomic_load(&looked_for_change), 1);
 }
 
 /* ---- branches ---- */
@@ -339,6 +435,7 @@ int main(void)
         TEST(a_project_goes_after_its_secrets_and_is_not_made_over_others),
         TEST(a_repo_is_told_with_its_newest_head),
         TEST(repos_are_listed_in_pages),
+        cmocka_unit_test_setup_teardown(a_page_of_repos_makes_the_words_of_its_own_stages, traced_setup, traced_teardown),
         TEST(repos_that_take_pushes_are_listed_by_their_newest_commit),
         TEST(branches_are_made_where_a_ref_says),
         TEST(a_commit_is_found_by_every_way_of_naming_it),

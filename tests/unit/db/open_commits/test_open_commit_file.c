@@ -23,6 +23,7 @@ static struct pl_open_commit_file_head head(void)
                                              .base = "",
                                              .message = "grüße",
                                              .author = "me",
+                                             .owner = "ana",
                                              .repo_id = 7,
                                              .base_root = {{1, 2, 3}},
                                              .created_us = 1234567,
@@ -225,6 +226,7 @@ static void what_was_appended_is_there_when_it_is_opened_again(void **state)
     assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
     assert_string_equal(pl_open_commit_file_head(s)->message, "grüße");
     assert_string_equal(pl_open_commit_file_head(s)->branch, "master");
+    assert_string_equal(pl_open_commit_file_head(s)->owner, "ana");
     assert_int_equal(pl_open_commit_file_head(s)->repo_id, 7);
     assert_int_equal(pl_open_commit_file_head(s)->created_us, 1234567);
     assert_int_equal(pl_open_commit_file_head(s)->base_root.b[2], 3);
@@ -624,6 +626,31 @@ static void a_record_that_moves_is_read_or_in_a_pack(void **state)
     fixture_remove(dir);
 }
 
+/* A head without the member is what versions before it wrote; a later one writes it so for a commit without owner. */
+static void a_head_without_an_owner_is_read(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    char *dir = fixture_dir(), *path = spool_path(dir);
+    struct pl_open_commit_file_head h = head();
+    struct pl_open_commit_file *s;
+    struct pl_op_set t = {0};
+    struct pl_err err = {0};
+
+    (void)state;
+    h.owner = "";
+    assert_ok(pl_open_commit_file_create(dir, &h, &s, &err), &err);
+    pl_open_commit_file_close(s);
+    assert_ok(pl_io_read_file(path, &bytes, &err), &err);
+    assert_null(memmem(bytes.data, bytes.len, "owner", 5));
+    assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
+    assert_string_equal(pl_open_commit_file_head(s)->owner, "");
+    assert_string_equal(pl_open_commit_file_head(s)->author, "me");
+    pl_open_commit_file_close(s);
+    pl_op_set_finish(&t);
+    free(path);
+    fixture_remove(dir);
+}
+
 static void a_head_that_names_nothing_good_is_refused(void **state)
 {
     char *dir = fixture_dir();
@@ -639,6 +666,9 @@ static void a_head_that_names_nothing_good_is_refused(void **state)
     assert_int_equal(pl_open_commit_file_create(dir, &h, &s, &err), PL_EINVAL);
     h = head();
     h.message = "\xff";
+    assert_int_equal(pl_open_commit_file_create(dir, &h, &s, &err), PL_EINVAL);
+    h = head();
+    h.owner = "\xff";
     assert_int_equal(pl_open_commit_file_create(dir, &h, &s, &err), PL_EINVAL);
     assert_int_equal(fixture_count(dir), 0);
     fixture_remove(dir);
@@ -656,6 +686,7 @@ int main(void)
         cmocka_unit_test(what_is_packed_while_another_session_reads_is_left_out),
         cmocka_unit_test(what_is_packed_and_comes_again_while_a_session_reads_is_not_damaged),
         cmocka_unit_test(a_record_that_moves_is_read_or_in_a_pack),
+        cmocka_unit_test(a_head_without_an_owner_is_read),
         cmocka_unit_test(a_head_that_names_nothing_good_is_refused),
     };
 
