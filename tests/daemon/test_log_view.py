@@ -41,7 +41,11 @@ def test_the_ends_and_any_line_of_a_large_log_come_at_once(project):
         one = page["lines"][0]
         assert query.get("tail") or one["text"].startswith(f"line {one['line']} of")
     print("seconds of a sanitizer's build:", took)
-    assert log.lines(tail=1)["lines"][-1]["line"] == total
+    end = log.lines(tail=1)["lines"]
+    assert end[-1]["line"] == total
+    for how in ((), ("--raw",), ("--prefix", "none")):
+        said = project.d.ctl("--project", project.name, "logs", "s", "--tail", "3", *how)
+        assert said.out.splitlines() == texts({"lines": end})[-3:]
     assert log.find(q="LINE 800000 OF") == 800000
     assert log.find(q="line 5 of", back=1, from_=700000) == 5
     assert log.find(q="no such text") is None

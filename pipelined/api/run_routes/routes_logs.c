@@ -4,6 +4,7 @@
 
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/db/stage_log/log_stream.h"
+#include "pipelined/db/stage_log/log_view.h"
 #include "storage/base/clock.h"
 #include "storage/system/timed_cond.h"
 
@@ -111,7 +112,8 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
     const char *run = pl_http_query(req, "run"), *datum = pl_http_query(req, "datum");
     char id[PL_ID_HEX + 1];
     struct following *f = calloc(1, sizeof *f);
-    int r = f ? 0 : pl_err_nomem(err);
+    uint64_t tail = 0;
+    int r = f ? pl_http_query_u64(req, "tail", 0, TAIL_MAX, &tail, err) : pl_err_nomem(err);
 
     if (r == 0) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -128,7 +130,15 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
         if (r == 0 && pl_http_query_flag(req, "lines"))
             r = pl_log_stream_create(&f->lines, err);
     }
+    if (r == 0 && tail) {
+        struct pl_effort effort = pl_request_effort(req);
+        const struct pl_log_filter filter = {.datum = f->all_datums ? NULL : &f->datum, .effort = &effort};
+
+        r = pl_stage_logs_tail(a->config.logs, f->project, f->job, &filter, tail, &f->cursor, err);
+    }
     if (r < 0) {
+        if (f)
+            pl_log_stream_destroy(f->lines);
         free(f);
         return r;
     }
@@ -366,8 +376,10 @@ static const struct pl_api_route routes[] = {
          "Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended. With "
          "`lines` each line of the reply is `AT_US DATUM ATTEMPT STATE TEXT`, for a whole line of one datum; of a line that "
          "is rewritten by a carriage return it has the last state. STATE: `=` a line, `+` a part of a long line or one "
-         "without its line break, `~` how a line looks now that goes on (with `follow`; a later record replaces it).",
-     .query = "run datum follow:boolean lines:boolean",
+         "without its line break, `~` how a line looks now that goes on (with `follow`; a later record replaces it). With `tail` "
+         "the reply begins near the end: it has that many last lines, usually preceded by more lines; a line that began more "
+         "than 4 MiB of output before them lacks its start.",
+     .query = "run datum follow:boolean lines:boolean tail:integer",
      .reply = "text/plain"},
     {.method = "GET",
      .pattern = "/api/v1/logs/{project}/{stage}/{container}",

@@ -58,8 +58,8 @@ static int take(void *self, const void *data, size_t n, struct pl_err *err)
 
 /* Builds the URL of a container's log, for --container. A pod belongs to a stage and not to one job, so an
  * argument that names a run is refused. */
-static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, uint64_t *tail,
-                          struct pl_buf *url, struct pl_err *err)
+static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, struct pl_buf *url,
+                          struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
     int r;
@@ -73,15 +73,11 @@ static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const 
     path = pl_http_path_make("/api/v1/logs/%s/%s/%s?follow=%u", job->project, job->stage, container,
                              (uint64_t)pl_cli_flag(c, "follow"));
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
-    if (r == 0 && *tail)
-        r = pl_buf_addf(url, err, "&tail=%" PRIu64, *tail);
-    *tail = 0; /* the server itself sends only the last lines */
     return r < 0 ? r : pl_cli_add_query(url, "pod", pl_cli_value(c, "pod"), err);
 }
 
-/* Builds the URL of the request for the log. Sets `*tail` to 0 if the server itself sends only the last
- * lines. */
-static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struct pl_err *err)
+/* Builds the URL of the request for the log. */
+static int logs_path(struct pl_cli *c, struct pl_buf *url, struct pl_err *err)
 {
     static const char *const of_lines[] = {"prefix", "timestamps", "json"};
     _cleanup_free_ char *path = NULL;
@@ -97,7 +93,7 @@ static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struc
                 return pl_err_set(err, PL_EUSAGE, "--%s and --%s do not go together: only lines of datums have times and datums",
                                   of_lines[i], container ? "container" : "raw");
     if (container)
-        return container_path(c, &job, container, tail, url, err);
+        return container_path(c, &job, container, url, err);
     if (pl_cli_value(c, "pod"))
         return pl_err_set(err, PL_EUSAGE, "--pod is only accepted with --container");
     path = pl_http_path_make("/api/v1/logs/%s/%s?follow=%u&lines=%u", job.project, job.stage, (uint64_t)pl_cli_flag(c, "follow"),
@@ -170,7 +166,10 @@ static int logs(struct pl_cli *c, struct pl_err *err)
 
     if (r == 0 && l.tail && pl_cli_flag(c, "follow"))
         r = pl_err_set(err, PL_EUSAGE, "--tail and --follow cannot be used together");
-    r = r < 0 ? r : logs_path(c, &l.tail, &url, err);
+    r = r < 0 ? r : logs_path(c, &url, err);
+    r = r < 0 || l.tail == 0 ? r : pl_buf_addf(&url, err, "&tail=%" PRIu64, l.tail);
+    if (pl_cli_value(c, "container"))
+        l.tail = 0; /* the server sends only the last lines; of datums' lines it may send more before them */
     r = r < 0 ? r : pl_cli_client(c, &client, err);
     r = r < 0 ? r : read_print(c, &l.print, err);
     if (r < 0)

@@ -173,15 +173,16 @@ int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, ui
     return r;
 }
 
-int pl_log_take_frames(const struct pl_buf *segment, uint64_t base, size_t head_bytes, const struct pl_log_reading *to,
-                       struct pl_stage_log_cursor *cursor, struct pl_err *err)
+int pl_log_take_frames(const uint8_t *bytes, size_t n, uint64_t base, size_t head_bytes, const struct pl_log_reading *to,
+                       struct pl_err *err)
 {
+    struct pl_stage_log_cursor *cursor = to->cursor;
     struct pl_cursor c;
     struct pl_log_frame f;
 
-    if (cursor->offset > base + segment->len)
+    if (cursor->offset > base + n)
         return 0;
-    c = pl_cursor_of(segment->data + (cursor->offset - base), segment->len - (cursor->offset - base));
+    c = pl_cursor_of(bytes + (cursor->offset - base), n - (cursor->offset - base));
     while (to->out->len < to->max && pl_log_frame_next(&c, head_bytes, &f)) {
         if (f.len && (!to->datum || pl_hash_eq(to->datum, &f.datum))) {
             int r = to->lines ? pl_log_stream_feed(to->lines, &f, &cursor->taken, to->max, to->out, err)

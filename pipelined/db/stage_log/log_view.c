@@ -246,22 +246,33 @@ static int read_rows(struct view *v, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-/* Reads or counts all segments, and sums them up. What was counted of old ones stays, also if the effort ends before all. */
-static int view_open(struct view *v, struct pl_err *err)
+/* Lists the segments; the last one is open. */
+static int list_segments(struct view *v, struct pl_err *err)
 {
     static const struct segment open;
     int r = read_rows(v, err);
 
     v->loaded_at = SIZE_MAX;
-    if (r == 0)
-        r = add_segment(v, &open, err);
+    return r < 0 ? r : add_segment(v, &open, err);
+}
+
+/* Counts a segment, unless its row has the counts. */
+static int count(struct view *v, size_t at, struct pl_err *err)
+{
+    int r = v->list[at].known ? 0 : count_loaded(v, at, &v->list[at].own, err);
+
+    return r == PL_ENOTFOUND && at == v->n - 1 ? 0 : r; /* nothing was written since the last one was sealed */
+}
+
+/* Reads or counts all segments, and sums them up. What was counted of old ones stays, also if the effort ends before all. */
+static int view_open(struct view *v, struct pl_err *err)
+{
+    int r = list_segments(v, err);
+
     for (size_t i = 0; r == 0 && i < v->n; i++) {
         struct segment *s = &v->list[i];
 
-        if (!s->known)
-            r = count_loaded(v, i, &s->own, err);
-        if (r == PL_ENOTFOUND && i == v->n - 1)
-            r = 0; /* nothing was written since the last one was sealed */
+        r = count(v, i, err);
         s->bytes = v->all.bytes;
         s->breaks = v->all.breaks;
         v->all.bytes += s->own.bytes;
@@ -351,6 +362,23 @@ int pl_stage_logs_lines(struct pl_stage_logs *l, const char *project, int64_t jo
         r = read_lines(&v, ret, err);
     if (r == 0 && range->tail)
         pl_log_lines_keep_last(ret, range->max_bytes);
+    return r;
+}
+
+int pl_stage_logs_tail(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_log_filter *filter,
+                       uint64_t lines, struct pl_stage_log_cursor *ret, struct pl_err *err)
+{
+    _cleanup_(view_finish) struct view v = {.l = l, .project = project, .job = job, .filter = *filter};
+    int r = list_segments(&v, err);
+    uint64_t breaks = 0;
+    size_t i = v.n;
+
+    for (; r == 0 && i > 0 && breaks <= lines; i--) {
+        r = count(&v, i - 1, err);
+        breaks += v.list[i - 1].own.breaks;
+    }
+    if (r == 0) /* the first of these lines may begin in the segment before */
+        *ret = (struct pl_stage_log_cursor){.segment = i > 0 ? i - 1 : 0};
     return r;
 }
 

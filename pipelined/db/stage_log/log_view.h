@@ -44,6 +44,13 @@ int pl_stage_logs_lines(struct pl_stage_logs *l, const char *project, int64_t jo
                         const struct pl_log_range *range, struct pl_log_lines *ret, struct pl_log_total *ret_total,
                         struct pl_err *err);
 
+/* Sets `*ret` to a place from which pl_stage_logs_read gives the last `lines` lines, usually preceded by more lines: the
+ * start of a segment. Only the segments from there on are counted. A line that began more than a segment before the last ones
+ * lacks its start. Errors of the store and of the effort. */
+PL_MUST_CHECK
+int pl_stage_logs_tail(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_log_filter *filter,
+                       uint64_t lines, struct pl_stage_log_cursor *ret, struct pl_err *err);
+
 /* What a search found. */
 struct pl_log_found {
     uint64_t line; /* 0 = nothing so far */

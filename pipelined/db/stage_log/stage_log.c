@@ -2,6 +2,7 @@
  * with a blob in a pack. Both have the same bytes (log_segment.h). */
 #include "pipelined/db/stage_log/stage_log.h"
 
+#include "pipelined/db/stage_log/log_sealed.h"
 #include "pipelined/db/stage_log/log_segment.h"
 #include "pipelined/db/stage_log/stage_log_internal.h"
 #include "storage/base/clock.h"
@@ -51,6 +52,7 @@ struct pl_stage_logs {
     char *dir;
     struct pl_db *db;
     struct pl_project_stores *stores;
+    struct pl_log_sealed sealed;
     pthread_mutex_t lock; /* guards the fields below */
     struct pl_map open;   /* job → open_log */
     struct watcher *watchers;
@@ -127,7 +129,8 @@ int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_project_stor
     l->stores = stores;
     pthread_mutex_init(&l->lock, NULL);
     l->dir = strdup(dir);
-    r = l->dir ? pl_io_mkdirs(dir, 0700, err) : pl_err_nomem(err);
+    l->sealed = (struct pl_log_sealed){db, stores, pl_record_cache_create(PL_LOG_SEALED_CACHE_BYTES)};
+    r = l->dir && l->sealed.cache ? pl_io_mkdirs(dir, 0700, err) : pl_err_nomem(err);
     r = r < 0 ? r : remove_foreign_files(l, err);
     if (r < 0) {
         pl_stage_logs_close(l);
@@ -160,39 +163,13 @@ struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l)
         free(w);
     }
     pthread_mutex_destroy(&l->lock);
+    pl_record_cache_destroy(l->sealed.cache);
     free(l->dir);
     free(l);
     return NULL;
 }
 
 /* ---- segments ---- */
-
-/* Loads a sealed segment. Returns 1, with empty bytes if its content was dropped before a recovery, or 0 when
- * no sealed segment has that number. */
-static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
-                       struct pl_err *err)
-{
-    struct pl_store *store;
-    struct pl_hash blob;
-    int r;
-
-    {
-        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
-
-        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job,
-                         (int64_t)segment);
-        r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
-        if (r > 0)
-            blob = pl_col_hash(&rows, 0);
-        pl_rows_finish(&rows);
-    }
-    if (r <= 0 || pl_hash_is_zero(&blob)) /* its content was dropped before a recovery (recovery_prune.h) */
-        return r;
-    r = pl_project_stores_get(l->stores, project, &store, err);
-    r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
-    return r < 0 ? r : 1;
-}
 
 /* Returns the offset up to which the segment's file may be read. Bytes after this offset belong to a frame
  * that is still being written; they are cut off again if the write fails. */
@@ -250,13 +227,13 @@ struct pl_db *pl_stage_log_db(const struct pl_stage_logs *l)
 int pl_stage_log_load(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
                       size_t *ret_head, struct pl_err *err)
 {
-    int r = load_sealed(l, project, job, segment, ret, err);
+    int r = pl_log_sealed_load(&l->sealed, project, job, segment, ret, err);
 
     if (r == 0) {
         r = load_file(l, job, segment, 0, ret, ret_head, err);
         if (r != PL_ENOTFOUND)
             return r;
-        r = load_sealed(l, project, job, segment, ret, err); /* it may have been sealed meanwhile */
+        r = pl_log_sealed_load(&l->sealed, project, job, segment, ret, err); /* it may have been sealed meanwhile */
         if (r == 0)
             return PL_ENOTFOUND;
     }
@@ -278,7 +255,7 @@ static int note_sealed(struct pl_stage_logs *l, const char *project, struct open
         return 0;
     file_of(l, o->job, segment - 1, path); /* the segment's file remains if a crash came after its row was written */
     unlink(path);
-    if (load_sealed(l, project, o->job, segment - 1, &bytes, NULL) <= 0)
+    if (pl_log_sealed_load(&l->sealed, project, o->job, segment - 1, &bytes, NULL) <= 0)
         return 0;
     return pl_log_progress_load(&o->before, &bytes, &size, err);
 }
@@ -319,13 +296,6 @@ static int reopen(struct pl_stage_logs *l, struct open_log *o, uint64_t segment,
     return 0;
 }
 
-static int sealed_count(struct pl_stage_logs *l, int64_t job, int64_t *ret, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
-
-    return pl_sql_int(rd.conn, err, ret, "SELECT count(*) FROM log_segment WHERE job = ?", "i", job);
-}
-
 /* Sets the number and the size of the open segment, under l->lock. */
 static void stands(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t size)
 {
@@ -342,7 +312,7 @@ static int load_open(struct pl_stage_logs *l, const char *project, struct open_l
     uint64_t size = 0;
     int r = owner_of(l, o->job, &o->owner, err);
 
-    r = r < 0 ? r : sealed_count(l, o->job, &sealed, err);
+    r = r < 0 ? r : pl_log_sealed_count(&l->sealed, o->job, &sealed, err);
     r = r < 0 ? r : note_sealed(l, project, o, (uint64_t)sealed, err);
     r = r < 0 ? r : reopen(l, o, (uint64_t)sealed, &size, err);
     if (r == 0)
@@ -698,37 +668,41 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
     return r;
 }
 
+static int take_view(void *arg, const struct pl_byte_view *shown, struct pl_err *err)
+{
+    return pl_log_take_frames(shown->bytes, shown->n, 0, pl_log_segment_head_bytes(shown->bytes, shown->n), arg, err);
+}
+
 /* Copies text from the cursor's segment. Returns 1 if the segment is sealed, so that another segment may
  * follow, or 0 if there is no more text for now. */
-static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_log_reading *to,
-                        struct pl_stage_log_cursor *cursor, struct pl_err *err)
+static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_log_reading *to, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf segment = {0};
+    struct pl_stage_log_cursor *cursor = to->cursor;
+    size_t head = 0;
     int64_t sealed = 0;
-    size_t head;
     int r;
 
     cursor->offset = PL_MAX(cursor->offset, (uint64_t)PL_LOG_SEGMENT_MAGIC_BYTES);
-    r = load_sealed(l, project, job, cursor->segment, &segment, err);
+    r = pl_log_sealed_show(&l->sealed, project, job, cursor->segment, take_view, to, err);
     if (r > 0) {
-        head = pl_log_segment_head_bytes(segment.data, segment.len);
-        r = pl_log_take_frames(&segment, 0, head, to, cursor, err);
-        if (r == 0 && to->out->len < to->max) {
+        if (to->out->len < to->max) {
             cursor->segment++;
             cursor->offset = 0;
         }
-        return r < 0 ? r : 1;
+        return 1;
     }
     if (r == 0) {
         const uint64_t base = cursor->offset;
 
-        head = 0;
         r = load_file(l, job, cursor->segment, base, &segment, &head, err);
-        r = r < 0 ? r : pl_log_take_frames(&segment, base, head, to, cursor, err);
+        r = r < 0 ? r : pl_log_take_frames(segment.data, segment.len, base, head, to, err);
         if (r == PL_ENOTFOUND)
             r = 0;
     }
-    r = r < 0 ? r : sealed_count(l, job, &sealed, err); /* if the segment was sealed while it was read, there is more to read */
+    r = r < 0 ? r
+              : pl_log_sealed_count(&l->sealed, job, &sealed,
+                                    err); /* if the segment was sealed while it was read, there is more to read */
     return r < 0 ? r : (uint64_t)sealed > cursor->segment;
 }
 
@@ -736,11 +710,11 @@ int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job
                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_log_stream *lines, struct pl_buf *out,
                        struct pl_err *err)
 {
-    const struct pl_log_reading to = {.datum = datum, .lines = lines, .out = out, .max = out->len + max};
+    struct pl_log_reading to = {.datum = datum, .lines = lines, .cursor = cursor, .out = out, .max = out->len + max};
     int r = 1;
 
     while (r > 0 && out->len < to.max)
-        r = read_segment(l, project, job, &to, cursor, err);
+        r = read_segment(l, project, job, &to, err);
     return PL_MIN(r, 0);
 }
 

@@ -13,6 +13,7 @@
  *
  * Inside:
  *   stage_log_internal  what the files of this room share
+ *   log_sealed   sealed segments, and those in memory that are read now
  *   log_segment  the bytes of a segment, and how far each datum's output has come in it
  *
  * Pieces arrive with the datum, the attempt, the fence of the lease, and their offset in what was printed under that

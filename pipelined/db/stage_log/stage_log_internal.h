@@ -17,11 +17,12 @@ int pl_stage_log_entries(const struct pl_buf *segment, char **ret, struct pl_err
 struct pl_log_reading {
     const struct pl_hash *datum; /* NULL = of all datums */
     struct pl_log_stream *lines; /* NULL = text as it came */
+    struct pl_stage_log_cursor *cursor;
     struct pl_buf *out;
     size_t max; /* length of `out` from which on no further frame is read */
 };
-/* Appends the frames after the cursor to the output and moves the cursor. The buffer `segment` starts at byte `base` of the
- * log segment, whose frames have heads of `head_bytes` (log_stream.c). PL_ENOMEM. */
+/* Appends the frames after the cursor to the output and moves the cursor. The `n` bytes start at byte `base` of the log
+ * segment, whose frames have heads of `head_bytes` (log_stream.c). PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_log_take_frames(const struct pl_buf *segment, uint64_t base, size_t head_bytes, const struct pl_log_reading *to,
-                       struct pl_stage_log_cursor *cursor, struct pl_err *err);
+int pl_log_take_frames(const uint8_t *bytes, size_t n, uint64_t base, size_t head_bytes, const struct pl_log_reading *to,
+                       struct pl_err *err);

@@ -204,7 +204,10 @@ function Shown({ job, query }: { job: Job; query: URLSearchParams }) {
   const path = { project, stage, run };
   const filter = { ...(datum ? { datum } : {}), ...(datum && attempt ? { attempt } : {}) };
   const { log, want } = useLog({ project, stage, run, filter });
-  const kept = useLoad(`attempts ${run} ${stage} ${datum}`, async (signal) => (datum ? (await get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path: { ...path, datum }, signal })).attempts : []));
+  const kept = useLoad(`attempts ${run} ${stage} ${datum}`, async (signal) => {
+    const found = datum ? await get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path: { ...path, datum }, signal }) : null;
+    return found && !found.run ? found.attempts : []; // the attempts at a reused datum are in the log of another run
+  });
   const [{ at, jump }, setAt] = useState({ at: lineOfHash(location.hash), jump: 0 });
   const [following, setFollowing] = useState(query.get("follow") !== "0" && !lineOfHash(location.hash));
   const [wrap, setWrap] = useState(false);

@@ -141,6 +141,38 @@ static void lines_and_searches_are_those_of_the_whole_text(void **state)
     pl_log_search_free(s);
 }
 
+/* With the part of the log in which they end, and the one before it. */
+static void the_last_lines_are_read_without_all_that_is_before_them(void **state)
+{
+    static const uint64_t numbers[] = {1, 3, 1000, 30000};
+    struct logs *t = *state;
+    struct pl_stage_log_cursor at = {1, 1, 1};
+    struct pl_err err = {0};
+
+    assert_ok(pl_stage_logs_tail(t->l, "default", t->job, &(struct pl_log_filter){0}, 5, &at, &err), &err);
+    assert_true(at.segment == 0 && at.offset == 0 && at.taken == 0); /* nothing was printed yet */
+    print_much(t, 18);
+    for (uint8_t d = 0; d <= 2; d++) {
+        char *text = whole(t, d);
+        const struct pl_hash id = datum(d);
+        const struct pl_log_filter filter = {.datum = d ? &id : NULL};
+
+        for (size_t i = 0; i < PL_ARRAY_SIZE(numbers); i++) {
+            const uint64_t wanted = PL_MIN(numbers[i], lines_of(text));
+            char *end;
+
+            assert_ok(pl_stage_logs_tail(t->l, "default", t->job, &filter, numbers[i], &at, &err), &err);
+            assert_true(wanted == numbers[i] || at.segment == 0);
+            assert_true(numbers[i] > 3 || (int64_t)at.segment >= segments(t) - 3);
+            end = read_on(t, d, &at, PIECE);
+            assert_true(strlen(end) <= strlen(text) && lines_of(end) >= wanted);
+            assert_string_equal(end, text + strlen(text) - strlen(end));
+            free(end);
+        }
+        free(text);
+    }
+}
+
 static void a_match_over_the_end_of_a_segment_is_found(void **state)
 {
     struct logs *t = *state;
@@ -343,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_and_searches_are_those_of_the_whole_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_last_lines_are_read_without_all_that_is_before_them, setup, teardown),
         cmocka_unit_test_setup_teardown(a_match_over_the_end_of_a_segment_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_without_counts_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(counts_of_old_segments_are_kept, setup, teardown),
