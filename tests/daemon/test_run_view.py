@@ -130,3 +130,15 @@ def test_a_reader_sees_only_what_is_theirs(project, shared):
     got = user.get("/runs")["runs"]
     assert got and all(row["pushed"]["project"] == project.name for row in got), got
     assert user.get(f"/runs?project={hidden.name}")["runs"] == []
+
+
+def test_a_run_is_its_projects_from_its_start(project):
+    """Before it has a job, and if it gets none: whoever pushes or runs something finds the run at once; also who may see nothing else."""
+    project.repo("in", "unread").stages(sh("s", "true"))
+    ana = User(project.d, f"ana-{project.name}", (project.name, "writer"))
+    listed = lambda who, run: run in {row["id"] for row in who.get(f"/runs?project={project.name}")["runs"]}
+    for i in range(20):
+        for what, run in (("push", project.commit("in", {"a": str(i)})["run"]), ("unread", project.commit("unread", {"a": str(i)})["run"]),
+                          ("force", project.d.post(f"/pipelines/{project.name}/p/run", {"force": True})["run"])):
+            assert listed(ana, run) and listed(project.d, run), (what, i)
+    assert project.wait(run)["state"] == "success" and listed(ana, run)

@@ -134,10 +134,14 @@ static int filter_read(const struct pl_http_request *req, struct filter *f, stru
 #define OF_STATE                                                                                                                 \
     "(?2 = '' OR instr(?2, ',' || state || ',') OR (state = 'success' AND (instr(?2, ',complete,') OR"                           \
     " instr(?2, ',partly_failed,')) AND instr(?2, ',' || " HOW_GOOD " || ',')))"
+/* A run belongs to the project and pipeline of each of its jobs, and to the projects of its commits and of the stages that it
+ * was asked for: these are known from its start, jobs a moment later. */
+#define JOB_THERE    "(?4 = '' OR instr(?4, ',' || j.project || ',')) AND (?5 = '' OR instr(?5, ',' || j.pipeline || ',')) AND "
+#define COMMIT_THERE "instr(?4, ',' || r.project || ',') AND "
+#define STAGE_THERE  "instr(?4, ',' || json_extract(s.value, '$[0]') || ',') AND "
 #define OF_PLACE                                                                                                                 \
-    "((?4 = '' AND ?5 = '') OR EXISTS (SELECT 1 FROM job j WHERE j.run = run.id"                                                 \
-    " AND (?4 = '' OR instr(?4, ',' || j.project || ',')) AND (?5 = '' OR instr(?5, ',' || j.pipeline || ','))"                  \
-    " AND readable(j.project, j.stage)))"
+    "((?4 = '' AND ?5 = '') OR EXISTS " PL_RUN_OF_JOBS(JOB_THERE) " OR (?5 = '' AND (EXISTS " PL_RUN_OF_COMMITS(                 \
+        COMMIT_THERE) " OR EXISTS " PL_RUN_OF_STAGES(STAGE_THERE) ")))"
 #define BY "(?6 = '' OR instr(?6, ',' || " PL_RUN_AUTHOR " || ','))"
 /* Columns: ord, id, created_us, whether it passes. */
 #define CANDIDATES   "SELECT ord, id, created_us, " OF_STATE " AND " OF_PLACE " AND " BY " AND " PL_RUN_SEEN " FROM run WHERE "
@@ -304,8 +308,9 @@ static const struct pl_api_route routes[] = {
          "Lists runs, newest first. `state`, `project`, `pipeline` and `by` (the author) take several values between commas; "
          "`state` also takes complete (success of every datum) and partly_failed (success without some datums). `since`: "
          "only runs from that time on, in microseconds since 1970. `commit`: runs of stages whose spec or code came from that "
-         "commit of git. `ids`: these runs, at most 200. A page ends after 2,000 runs that were looked at, so it may have fewer "
-         "runs than `limit` although `next` says that there are more.",
+         "commit of git. `ids`: these runs, at most 200. A run is found by `pipeline` once it has a job there. A page ends "
+         "after 2,000 runs that were looked at, so it may have fewer runs than `limit` although `next` says that there are "
+         "more.",
      .query = "state project pipeline by since:integer commit ids after limit:integer",
      .reply = "RunList"},
     {.method = "GET",

@@ -26,8 +26,7 @@
 
 /* The reason and message of a run may name other repos and stages. They are shown only to principals that may
  * read all repos and stages of the run; PL_RUN_SEEN decides who sees the run itself. */
-#define PL_RUN_SEEN_WHOLE                                                                                                        \
-    "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
+#define PL_RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT " PL_RUN_OF("NOT ") ")"
 /* Who set the run off: the author of the commit that was pushed, the user who asked for the run, or the author of the git commit
  * from which a pipeline's version came; "" = not known. */
 #define PL_RUN_AUTHOR                                                                                                            \

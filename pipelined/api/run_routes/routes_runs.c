@@ -365,58 +365,6 @@ static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     return 0;
 }
 
-/* ---- datums: attempts that are kept ---- */
-
-/* Makes the reply with the command that runs the datum on the user's machine. Takes the reference to
- * `attempts`. */
-static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *attempts)
-{
-    const char *project = pl_http_param(req, "project");
-    bool other = !pl_streq(project, PL_DEFAULT_PROJECT);
-    json_t *id = json_object_get(json_array_get(attempts, 0), "id");
-
-    return json_pack("{s:O, s:o, s:o}", "id", id, "try",
-                     json_sprintf("pipelinectl try %s%s%s --at %.8s --datum %.12s", other ? project : "", other ? "/" : "",
-                                  pl_http_param(req, "stage"), run, json_string_value(id)),
-                     "attempts", attempts);
-}
-
-/* Replies with all kept attempts at one datum. */
-static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const char *text = pl_http_param(req, "datum");
-    char run[PL_ID_HEX + 1];
-    json_t *list = json_array();
-    bool params = false;
-    int64_t id = 0;
-    int r = find_job(rd.conn, req, &id, run, err);
-
-    r = r < 0 ? r : pl_job_has_params(rd.conn, id, &params, err);
-    r = r < 0
-            ? r
-            : pl_sql_query(rd.conn, err, &rows,
-                           PL_ATTEMPT_COLUMNS " WHERE job = ?1 AND " PL_ATTEMPT_NAMED " ORDER BY datum, attempt, fence LIMIT 100",
-                           "is", id, text);
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
-        json_array_append_new(list, pl_attempt_row_json(&rows, params, true));
-    if (r == 0 && json_array_size(list) == 0)
-        r = pl_retention_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
-    if (r == 0 && json_array_size(list) == 0)
-        r = pl_err_set(err, PL_ENOTFOUND,
-                       "job %s of run %.8s has no kept attempt of a datum \"%s\": pipelinectl list datum shows the datums that "
-                       "it has, and of those in state reused the run "
-                       "that has their attempts",
-                       pl_http_param(req, "stage"), run, text);
-    if (r < 0) {
-        json_decref(list);
-        return r;
-    }
-    *ret = datum_json(req, run, list);
-    return 0;
-}
-
 /* ---- metrics ---- */
 
 static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -509,14 +457,6 @@ static const struct pl_api_route routes[] = {
      .summary = "Stops a job.",
      .reply = "Stopped"},
     {.method = "GET",
-     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
-     .json = inspect_datum,
-     .verb = PL_VERB_READ,
-     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `run` is the earlier run of "
-                "which the job took an attempt over, because it did not try the datum again. `tail_line` of a failed attempt "
-                "is the line of its `tail` that explains the failure best; 1 is the first line.",
-     .reply = "DatumAttempts"},
-    {.method = "GET",
      .pattern = "/api/v1/metrics/{project}/{stage}",
      .json = list_metrics,
      .verb = PL_VERB_READ,
@@ -551,7 +491,7 @@ static const struct pl_api_schema schemas[] = {
      "gpus:integer? gpu_ms:integer? node:string? worker:integer? pod:string? run:string? params:object? "
      "image_id:string? tail:string? tail_line:integer?"},
     {"DatumList", "datums:Attempt[] next:string?"},
-    {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
+    {"DatumAttempts", "id:string try:string run:string? attempts:Attempt[]"},
     {"MetricLine", "id:integer datum:string at_us:integer line:object"},
     {"MetricList", "metrics:MetricLine[] next:string?"},
 };

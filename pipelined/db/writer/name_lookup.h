@@ -91,13 +91,20 @@ PL_MUST_CHECK
 int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int64_t order, struct pl_commit_row *ret,
                        struct pl_err *err);
 
-/* SQL conditions on a run. A user sees a run if the user may read one of the repos in which the run has
- * commits, or one of the run's stages. With `seen` "" the macros find the repos or stages that the user may
- * read, with "NOT " those that the user may not read. */
+/* SQL conditions on a run. A user sees a run if the user may read one of the repos in which the run has commits, or one of
+ * the stages of its jobs or of those that it was asked for. `seen` stands before readable(…). With "" the macros find the
+ * repos or stages that the user may read, with "NOT " those that the user may not read, and with a condition that ends with
+ * "AND " those that the user may read and for which it holds. It may use the rows j (job), r (repo), and s.value, the JSON
+ * array of project and name of a stage. */
 #define PL_RUN_OF_JOBS(seen) "(SELECT 1 FROM job j WHERE j.run = run.id AND " seen "readable(j.project, j.stage))"
 #define PL_RUN_OF_COMMITS(seen)                                                                                                  \
     "(SELECT 1 FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND " seen "readable(r.project, r.name))"
-#define PL_RUN_SEEN "(readable(NULL, NULL) OR EXISTS " PL_RUN_OF_JOBS("") " OR EXISTS " PL_RUN_OF_COMMITS("") ")"
+#define PL_RUN_OF_STAGES(seen)                                                                                                   \
+    "(SELECT 1 FROM json_each(run.stages) s"                                                                                     \
+    " WHERE " seen "readable(json_extract(s.value, '$[0]'), json_extract(s.value, '$[1]')))"
+#define PL_RUN_OF(seen)                                                                                                          \
+    "(EXISTS " PL_RUN_OF_JOBS(seen) " OR EXISTS " PL_RUN_OF_COMMITS(seen) " OR EXISTS " PL_RUN_OF_STAGES(seen) ")"
+#define PL_RUN_SEEN "(readable(NULL, NULL) OR " PL_RUN_OF("") ")"
 
 /* Returns 0 if the text is a run's id or a possible prefix of one, else PL_EINVAL. */
 PL_MUST_CHECK
