@@ -112,6 +112,11 @@ static bool keys_hold_code(const json_t *stage)
     return !json_is_false(json_object_get(json_object_get(stage, "cache"), "code"));
 }
 
+bool pl_stage_selects_anew(const json_t *before, const json_t *after)
+{
+    return inputs_differ(json_object_get(before, "input"), json_object_get(after, "input"));
+}
+
 enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool identity_differs)
 {
     const json_t *cache = json_object_get(after, "cache");
@@ -119,12 +124,12 @@ enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool ide
     if (json_is_false(cache) || !json_equal(json_object_get(before, "cache"), cache) ||
         (identity_differs && keys_hold_code(after)))
         return PL_AGAIN_ALL;
-    return inputs_differ(json_object_get(before, "input"), json_object_get(after, "input")) ? PL_AGAIN_SOME : PL_AGAIN_NONE;
+    return pl_stage_selects_anew(before, after) ? PL_AGAIN_SOME : PL_AGAIN_NONE;
 }
 
 enum pl_output_change pl_stage_output_change(const json_t *before, const json_t *after, bool identity_differs)
 {
-    const bool inputs = inputs_differ(json_object_get(before, "input"), json_object_get(after, "input"));
+    const bool inputs = pl_stage_selects_anew(before, after);
 
     if ((identity_differs && keys_hold_code(after)) ||
         !json_equal(json_object_get(before, "cache"), json_object_get(after, "cache")))

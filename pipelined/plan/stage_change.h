@@ -26,6 +26,8 @@ void pl_stage_change_text(const json_t *before, const json_t *after, bool code_d
 /* Says which datums run anew when `after` follows `before`. `identity_differs`: their code identities do
  * (datum_identity.h). What the stages do that it reads is not considered. */
 enum pl_again pl_stage_again(const json_t *before, const json_t *after, bool identity_differs);
+/* True if the inputs of `after` may select other datums than those of `before`: more, fewer, or with other keys. */
+bool pl_stage_selects_anew(const json_t *before, const json_t *after);
 /* Says whether a stage that is now `after` would write another output than `before`, which made the output that there is, did
  * from the same inputs. */
 enum pl_output_change {

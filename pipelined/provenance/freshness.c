@@ -216,7 +216,7 @@ void pl_freshness_command(const struct pl_freshness *f, const struct pl_freshnes
 struct pl_freshness_price pl_freshness_price(const struct pl_freshness *f, int64_t total, bool force, bool upstream_runs)
 {
     if (force || f->every)
-        return (struct pl_freshness_price){.datums = total};
+        return (struct pl_freshness_price){.datums = total, .estimated = upstream_runs || f->datums < 0};
     if (upstream_runs || f->datums < 0)
         return (struct pl_freshness_price){.datums = total, .at_most = true};
     return (struct pl_freshness_price){.datums = PL_MIN(f->datums, total)};

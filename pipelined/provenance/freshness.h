@@ -101,6 +101,7 @@ void pl_freshness_command(const struct pl_freshness *f, const struct pl_freshnes
 struct pl_freshness_price {
     int64_t datums; /* to run */
     bool at_most;   /* an upper bound: which datums are new is known when the run is planned */
+    bool estimated; /* all run, and there may be more or fewer of them than the last job had */
 };
 /* Prices a run of the stage. `total`: datums of its last job; `force`: every datum runs, as it does if `f` says so; `upstream_runs`: a stage that it reads
  * may get a new output in the same run. */

@@ -182,7 +182,7 @@ static int price_stage(struct pricing *p, struct pl_err *err)
     r = pl_stage_past_read(p->c, p->stage.project, p->stage.stage, &past, err);
     if (r == 0 && past.datums >= 0) {
         price = pl_freshness_price(&p->is, past.datums, p->args->force && begins, p->reads_changed);
-        again = pl_stage_past_json(&past, price.datums, price.at_most);
+        again = pl_stage_past_json(&past, price.datums, price.at_most, price.estimated);
         r = again ? 0 : pl_err_nomem(err);
     }
     r = r < 0 ? r
@@ -646,7 +646,7 @@ static const struct pl_api_schema schemas[] = {
     {"PipelineList", "pipelines:Pipeline[] next:string?"},
     {"PipelineSet", "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? "
                     "strict:boolean? detach:boolean?"},
-    {"RunAgain", "datums:integer of:integer at_most:boolean gpu_s:integer? worker_s:integer?"},
+    {"RunAgain", "datums:integer of:integer at_most:boolean estimated:boolean gpu_s:integer? worker_s:integer?"},
     {"ChangedFiles", "changed:string[] count:integer"},
     {"StageChange", "stage:string change:string what:string? files:ChangedFiles? again:RunAgain?"},
     {"PipelineSetReply",

@@ -124,6 +124,17 @@ void pl_pipeline_draft_finish(struct pl_pipeline_draft *d)
     *d = (struct pl_pipeline_draft){0};
 }
 
+/* Replaces the refusal to read an input of another project, where the spec comes from a source: no role that an admin grants is the
+ * source's. */
+static int refuse_source(const struct pl_pipeline_draft *d, const struct pl_input *in, struct pl_err *err)
+{
+    return pl_err_set(err, PL_EFORBIDDEN,
+                      "source \"%s\" may not read %s/%s: it has the rights of a writer of project \"%s\" alone, and can be given "
+                      "no others: let a user who may read it set a pipeline of %s by hand that brings the data over "
+                      "(pipelinectl create pipeline), and read the output of that one",
+                      d->who->name, in->project, in->repo, d->spec->project, d->spec->project);
+}
+
 /* Checks that the principal may define stages in the project, and may read their inputs, because everyone who
  * may read the project can read what the stages write. */
 static int may_set(const struct pl_pipeline_draft *d, struct pl_err *err)
@@ -138,6 +149,8 @@ static int may_set(const struct pl_pipeline_draft *d, struct pl_err *err)
 
             if (in->kind == PL_INPUT_LEAF)
                 r = pl_principal_check(d->who, PL_VERB_READ, in->project, in->repo, err);
+            if (r == PL_EFORBIDDEN && d->args.origin)
+                r = refuse_source(d, in, err);
             if (r < 0)
                 pl_err_wrap(err, r, "stage \"%s\": input \"%s\"", stage->name, in->name);
         }

@@ -84,15 +84,18 @@ static json_t *seconds(double each, int64_t datums)
     return each < 0 ? json_null() : json_integer((json_int_t)(each * (double)datums + 0.5));
 }
 
-json_t *pl_stage_past_json(const struct pl_stage_past *past, int64_t datums, bool at_most)
+json_t *pl_stage_past_json(const struct pl_stage_past *past, int64_t datums, bool at_most, bool estimated)
 {
-    return json_pack("{s:I, s:I, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
-                     (int)at_most, "gpu_s", seconds(past->gpu_s, datums), "worker_s", seconds(past->worker_s, datums));
+    return json_pack("{s:I, s:I, s:b, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
+                     (int)at_most, "estimated", (int)estimated, "gpu_s", seconds(past->gpu_s, datums), "worker_s",
+                     seconds(past->worker_s, datums));
 }
 
-static int add_again(json_t *change, enum pl_again again, const struct pl_stage_past *past, int64_t *gpu_s, struct pl_err *err)
+/* `anew`: the input may select other datums than in the last job. */
+static int add_again(json_t *change, enum pl_again again, bool anew, const struct pl_stage_past *past, int64_t *gpu_s,
+                     struct pl_err *err)
 {
-    json_t *one = pl_stage_past_json(past, again == PL_AGAIN_NONE ? 0 : past->datums, again == PL_AGAIN_SOME);
+    json_t *one = pl_stage_past_json(past, again == PL_AGAIN_NONE ? 0 : past->datums, again == PL_AGAIN_SOME && !anew, anew);
 
     if (!one || json_object_set_new(change, "again", one) < 0)
         return pl_err_nomem(err);
@@ -145,6 +148,7 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     _cleanup_(json_decrefp) json_t *now = NULL;
     struct pl_stage_past past = {-1, -1, -1};
     struct old_stage old = {0};
+    bool anew = false;
     int r = pl_stage_effective_json(stage, &text, err);
 
     now = r < 0 ? NULL : json_loadb((const char *)text.data, text.len, 0, NULL);
@@ -154,9 +158,10 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     if (r == 0 && old.spec) {
         r = add_changed(change, &old, now, &a->code[i], err);
         stages[i] = again_of(a, i, &old, now, stages);
+        anew = pl_stage_selects_anew(old.spec, now);
     }
     json_decref(old.spec);
-    return r < 0 || past.datums < 0 ? r : add_again(change, stages[i], &past, gpu_s, err);
+    return r < 0 || past.datums < 0 ? r : add_again(change, stages[i], anew, &past, gpu_s, err);
 }
 
 int pl_update_cost(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,

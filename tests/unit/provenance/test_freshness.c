@@ -258,6 +258,8 @@ static void a_run_is_priced_by_what_is_known(void **state)
         {"current", 0, 0, 22, false, false, false, {0, false}},
         {"current, forced", 0, 0, 22, true, false, false, {22, false}},
         {"current, without a cache", 0, 0, 22, false, false, true, {22, false}},
+        {"without a cache, its input may change", 0, 0, 22, false, true, true, {22, false, true}},
+        {"a newer input, forced", PL_STALE_INPUT, -1, 22, true, false, false, {22, false, true}},
         {"an input that is hidden", 0, -1, 22, false, false, false, {22, true}},
         {"current, its input may change", 0, 0, 22, false, true, false, {22, true}},
         {"code", PL_STALE_CODE, 22, 22, false, false, false, {22, false}},
@@ -272,8 +274,8 @@ static void a_run_is_priced_by_what_is_known(void **state)
         const struct pl_freshness f = {.why = table[i].why, .datums = table[i].datums, .every = table[i].every};
         const struct pl_freshness_price p = pl_freshness_price(&f, table[i].total, table[i].force, table[i].upstream);
 
-        if (p.datums != table[i].price.datums || p.at_most != table[i].price.at_most)
-            fail_msg("%s: %s%lld", table[i].what, p.at_most ? "up to " : "", (long long)p.datums);
+        if (p.datums != table[i].price.datums || p.at_most != table[i].price.at_most || p.estimated != table[i].price.estimated)
+            fail_msg("%s: %s%s%lld", table[i].what, p.at_most ? "up to " : "", p.estimated ? "about " : "", (long long)p.datums);
     }
 }
 

@@ -47,7 +47,7 @@ function Datums({ said }: { said: SpecChecked }) {
               <td class="num">{one.datums === undefined || one.datums === null ? <span class="faint">–</span> : number(one.datums)}</td>
               <td>{one.why ? <span class="muted">{name(one.why)}</span> : (one.first ?? []).map((text) => <code key={text} class="block">{name(text)}</code>)}
                 {(one.datums ?? 0) > (one.first ?? []).length && <small>and {number((one.datums ?? 0) - (one.first ?? []).length)} more</small>}</td>
-              <td class="p2 muted">{change ? name(change.what || change.change) : "as it is"}{change?.again ? `, ${number(change.again.datums)} of ${counted(change.again.of, "datum")} to run` : ""}</td>
+              <td class="p2 muted">{change ? name(change.what || change.change) : "as it is"}{change?.again ? change.again.estimated ? `, about ${counted(change.again.datums, "datum")} to run` : `, ${number(change.again.datums)} of ${counted(change.again.of, "datum")} to run` : ""}</td>
             </tr>
           );
         })}
