@@ -49,6 +49,13 @@ def test_a_datum_that_succeeded_and_one_that_reads_all_have_inputs_too(project):
     assert unzip(archive(project, "s", new, datum_of(project, "s", new, "in=/")))["in/a"] == b"changed"
 
 
+def test_a_reused_datum_has_the_inputs_of_its_job(project):
+    project.repo("in").stages(sh("s", "true", glob="/*"))
+    run = project.run("in", {"a": "1", "b": "2"})["id"]
+    later = project.run("in", {"b": "changed"})["id"]
+    assert unzip(archive(project, "s", later, datum_of(project, "s", run, "in=/a"))) == {"in/a": b"1"}
+
+
 def test_what_is_not_there_is_said(project):
     project.repo("in").stages(FAILS)
     run = project.run("in", {"a/f": "1"}, state="failure")["id"]

@@ -1,6 +1,8 @@
 """The list of a job's datums: attempts, then the datums whose results come from earlier runs; and the values of a `params` input."""
 
 import json
+import sqlite3
+import urllib.parse
 
 import pytest
 from conftest import HttpError, sh
@@ -24,6 +26,10 @@ def names(datums):
 
 @pytest.fixture
 def grown(project):
+    return grow(project)
+
+
+def grow(project):
     """A stage that ran over four files, and then over a fifth; the two runs."""
     project.repo("in").stages(sh("a", 'cp "$PL_INPUT_IN" "$PL_OUT/"', glob="/*"))
     first = project.commit("in", {f"f{i}": str(i) for i in range(4)})["run"]
@@ -62,6 +68,51 @@ def test_states_are_filtered_and_unknown_ones_refused(grown):
             listed(project, second, **query)
         assert e.value.status == 400 and e.value.error["field"] == field, e.value
         assert field != "state" or "success, failed, lost, reused" in e.value.error["message"]
+
+
+def inspected(project, run, text):
+    return project.d.get(f"/jobs/{project.name}/a/{run}/datums/{urllib.parse.quote(text, safe='')}")
+
+
+def test_a_reused_datum_is_found_with_the_attempts_of_the_run_that_computed_it(grown):
+    project, first, second = grown
+    for datum in listed(project, second, state="reused"):
+        for text in (datum["id"], datum["id"][:16].upper(), datum["paths"]):
+            found = inspected(project, second, text)
+            assert (found["id"], found["run"]) == (datum["id"], first)
+            assert [(a["state"], a["run"], a["paths"]) for a in found["attempts"]] == [("success", first, datum["paths"])]
+            assert f"--at {second[:8]} --datum {datum['id'][:12]}" in found["try"]
+    assert "run" not in inspected(project, second, "in=/g")
+    for text in ("in=/none", "in=/f", "0" * 64, ""):
+        with pytest.raises(HttpError) as e:
+            inspected(project, second, text)
+        assert e.value.status == 404
+    # a third run reuses the results of both
+    third = project.commit("in", {"h": "3"})["run"]
+    assert project.d.wait(third)["state"] == "success"
+    assert (inspected(project, third, "in=/f1")["run"], inspected(project, third, "in=/g")["run"]) == (first, second)
+
+
+def test_a_reused_datum_without_its_attempts_is_told_as_it_is_listed(make_daemon):
+    project, first, second = grow(make_daemon().start().default)
+    (datum,) = [d for d in listed(project, second) if d["paths"] == "in=/f1"]
+    project.d.stop()
+    with sqlite3.connect(project.d.dir + "/pipelined.db") as db:
+        db.execute("DELETE FROM attempt WHERE job = (SELECT id FROM job WHERE run = ?)", (first,))
+    project.d.start()
+    found = inspected(project, second, "in=/f1")
+    assert found["attempts"] == [datum] and (found["run"], found["id"]) == (first, datum["id"])
+    said = project.d.ctl("inspect", "datum", f"a@{second[:8]}", "in=/f1").out
+    assert f"reused from run {first[:8]}, whose attempts are not kept" in said and "try it here" not in said
+
+
+def test_the_command_line_says_where_a_reused_datum_comes_from(grown):
+    project, first, second = grown
+    job = f"{project.name}/a@{second[:8]}"
+    said = project.d.ctl("inspect", "datum", job, "in=/f2").out
+    assert f"reused from run {first[:8]}, whose attempts these are" in said and "success" in said and "try it here" not in said
+    assert "reused" not in project.d.ctl("inspect", "datum", job, "in=/g").out
+    assert project.d.ctl("inspect", "datum", job, "in=/none", ok=False).code == 3
 
 
 def test_the_command_line_lists_them(grown):
@@ -103,8 +154,7 @@ def test_params_are_values_of_their_own(project):
     assert project.d.get(f"/jobs/{project.name}/a/{run}/datums/{one['id']}")["attempts"][0]["params"] == one["params"]
     # a new value runs alone; the others are reused and have their values
     stage["input"]["cross"][0]["params"]["lr"].append(0.9)
-    project.stages(stage, update=True)
-    again = project.d.get(f"/runs?project={project.name}&limit=1")["runs"][0]["id"]
+    again = project.stages(stage, update=True)["run"]
     assert again != run and project.d.wait(again)["state"] == "success"
     assert by_lr(listed(project, again, state="reused")) == wanted
     assert by_lr(listed(project, again, state="success")) == [{"lr": 0.9, "opt": "sgd"}]

@@ -10,8 +10,9 @@
  * Inside:
  *   job_changes           counts the files that differ between two jobs of a stage
  *   metric_lines          reads the stored lines of metrics.jsonl
+ *   reused_datums         datums of a job whose results come from earlier runs
  *   routes_datum_inputs   the files of a datum as an archive
- *   routes_datums         the datums of a job, attempted and reused
+ *   routes_datums         the datums of a job, attempted and reused; one of them
  *   routes_failures       failed datums of a job in groups, and the retry of one group
  *   routes_find           finds things by a part of their name or id
  *   routes_gpus           what the GPUs did in the last 24 hours

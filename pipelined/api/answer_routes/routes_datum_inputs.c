@@ -1,9 +1,8 @@
 /* The input files of one datum as a zip or tar archive: a folder for each input, named as below /pfs, with the files of its
  * match by their paths in the repo. Values of `params` are no files. */
-#include "pipelined/api/run_routes/job_json.h"
+#include "pipelined/api/answer_routes/reused_datums.h"
 
 #include "pipelined/api/data_routes/archive_stream.h"
-#include "pipelined/db/retention/retention.h"
 #include "pipelined/plan/datum_text.h"
 #include "pipelined/spec/spec.h"
 #include "pipelined/text/json_text.h"
@@ -11,12 +10,11 @@
 
 #include <stdio.h>
 
-/* A kept datum of a job, with what the database knows of its inputs. */
+/* A datum of a job, kept or reused, with what the database knows of its inputs. */
 struct wanted {
-    char run[PL_ID_HEX + 1];
+    struct pl_reused_job job;
     struct pl_hash datum;
-    char *text;           /* its paths */
-    json_t *inputs;       /* of the job: [{name, project, repo, branch, commit, root}…], one for each leaf */
+    char *text;           /* its paths; NULL: the job has no kept attempt of it */
     struct pl_spec *spec; /* with the job's stage alone */
     int64_t at_us;
 };
@@ -24,30 +22,38 @@ struct wanted {
 static void wanted_finish(struct wanted *w)
 {
     free(w->text);
-    json_decref(w->inputs);
+    pl_reused_job_finish(&w->job);
     pl_spec_destroy(w->spec);
 }
 
-/* Finds the kept attempt of the datum, which is named by its id, a prefix of it, or its paths. */
-static int find_datum(struct pl_conn *c, const struct pl_http_request *req, int64_t job, struct wanted *ret, struct pl_err *err)
+/* Looks for a kept attempt of the datum, which is named by its id, a prefix of it, or its paths. */
+static int find_attempt(struct pl_conn *c, const struct pl_http_request *req, struct wanted *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const char *text = pl_http_param(req, "datum");
     int r = pl_sql_query(c, err, &rows,
                          "SELECT datum, coalesce(json_extract(detail, '$.paths'), '') FROM attempt WHERE job = ?1"
                          " AND " PL_ATTEMPT_NAMED " ORDER BY datum LIMIT 1",
-                         "is", job, text);
+                         "is", ret->job.id, pl_http_param(req, "datum"));
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
-    if (r > 0) {
-        ret->datum = pl_col_hash(&rows, 0);
-        ret->text = strdup(pl_col_text(&rows, 1));
-        return ret->text ? 0 : pl_err_nomem(err);
-    }
-    r = r < 0 ? r : pl_retention_check_job(c, job, PL_KEEP_RESULTS, err);
-    return r < 0 ? r
-                 : pl_err_set(err, PL_ENOTFOUND, "job %s of run %.8s has no kept attempt of a datum \"%.200s\"",
-                              pl_http_param(req, "stage"), ret->run, text);
+    if (r <= 0)
+        return r;
+    ret->datum = pl_col_hash(&rows, 0);
+    ret->text = strdup(pl_col_text(&rows, 1));
+    return ret->text ? 0 : pl_err_nomem(err);
+}
+
+/* Finds the datum among those that the job reused. */
+static int find_reused(struct pl_api *a, const struct pl_http_request *req, struct wanted *ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *found = NULL;
+    int r = pl_reused_datum_find(a, req, &ret->job, pl_http_param(req, "datum"), &found, err);
+
+    r = r < 0 ? r : pl_hash_parse(pl_json_str(found, "id"), &ret->datum, err);
+    if (r < 0)
+        return r;
+    ret->text = strdup(pl_json_str(found, "paths"));
+    return ret->text ? 0 : pl_err_nomem(err);
 }
 
 /* Parses the stored spec of a stage. */
@@ -66,25 +72,23 @@ static int read_wanted(struct pl_api *a, const struct pl_http_request *req, stru
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     _cleanup_(json_decrefp) json_t *stage = NULL;
     const char *project = pl_http_param(req, "project");
-    int64_t id = 0;
-    int r = pl_api_job_find(rd.conn, project, pl_http_param(req, "stage"), pl_http_param(req, "run"), &id, ret->run, err);
+    int r = pl_reused_job_read(rd.conn, req, &ret->job, err);
 
-    r = r < 0 ? r : find_datum(rd.conn, req, id, ret, err);
+    r = r < 0 ? r : find_attempt(rd.conn, req, ret, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,
-                             "SELECT j.inputs, j.pipeline, s.spec, j.created_us FROM job j JOIN stage s ON s.id = j.version"
+                             "SELECT j.pipeline, s.spec, j.created_us FROM job j JOIN stage s ON s.id = j.version"
                              " WHERE j.id = ?",
-                             "i", id);
+                             "i", ret->job.id);
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r == 0)
         return pl_err_set(err, PL_EGONE, "the pipeline of job %s of run %.8s was deleted: what its datums read is not known",
-                          pl_http_param(req, "stage"), ret->run);
+                          pl_http_param(req, "stage"), ret->job.run);
     if (r < 0)
         return r;
-    ret->inputs = pl_col_json(&rows, 0);
-    stage = pl_col_json(&rows, 2);
-    ret->at_us = pl_col_int(&rows, 3);
-    return ret->inputs && stage ? parse_spec(project, pl_col_text(&rows, 1), stage, &ret->spec, err) : pl_err_nomem(err);
+    stage = pl_col_json(&rows, 1);
+    ret->at_us = pl_col_int(&rows, 2);
+    return stage ? parse_spec(project, pl_col_text(&rows, 0), stage, &ret->spec, err) : pl_err_nomem(err);
 }
 
 /* Checks that the principal may read the input's repo, and that its commit is still there. */
@@ -146,19 +150,20 @@ static int plan_inputs(struct pl_api *a, const struct pl_http_request *req, stru
     int n, r = pl_archive_format_read(req, true, &plan->zip, err);
 
     r = r < 0 ? r : read_wanted(a, req, w, err);
+    r = r < 0 || w->text ? r : find_reused(a, req, w, err);
     if (r < 0)
         return r;
     n = r = pl_datum_text_parse(&w->spec->stages[0], w->text, &w->datum, from, err);
     if (r == PL_ENOTFOUND)
         return pl_err_hint(err, r, "Its files are also read by: pipelinectl try %s --at %.8s --datum DATUM",
-                           pl_http_param(req, "stage"), w->run);
+                           pl_http_param(req, "stage"), w->job.run);
     if (r < 0)
         return r;
     plan->parts = calloc((size_t)n + 1, sizeof(*plan->parts));
     if (!plan->parts)
         return pl_err_nomem(err);
     for (int i = 0; r >= 0 && i < n; i++) {
-        const json_t *one = json_array_get(w->inputs, from[i].input->leaf);
+        const json_t *one = json_array_get(w->job.inputs, from[i].input->leaf);
         const char *commit = pl_json_str(one, "commit");
 
         if (!pl_input_reads(from[i].input) || !*commit) /* parameters, or a branch that had no commit yet */
@@ -185,7 +190,7 @@ static void get_inputs(struct pl_api *a, struct pl_http_request *req)
         return;
     }
     /* a stage's name and an id need no escapes */
-    snprintf(plan.file_name, sizeof(plan.file_name), "%s-%.8s-%.12s.%s", pl_http_param(req, "stage"), w.run,
+    snprintf(plan.file_name, sizeof(plan.file_name), "%s-%.8s-%.12s.%s", pl_http_param(req, "stage"), w.job.run,
              pl_hash_hex(&w.datum, hex), plan.zip ? "zip" : "tar");
     pl_archive_reply(req, &plan);
 }
@@ -198,7 +203,8 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_READ,
      .summary =
          "Returns the files that a datum read as a zip (default) or tar archive, with a folder for each input. The datum is "
-         "named by its id, a prefix of it, or its paths; an attempt at it must be kept. The principal must be allowed to "
+         "named by its id, a prefix of it, or its paths; an attempt at it must be kept, or the job has reused its result. The "
+         "principal must be allowed to "
          "read each input's repo. A reply that is cut off is incomplete.",
      .query = "format",
      .reply = "application/*"},

@@ -1,18 +1,13 @@
 /* The datums of a job, page by page: first its kept attempts from the database, then the datums whose results come from earlier
- * runs, from the datum table of its output commit. The table of a job of a million datums is read from where the page begins,
- * never as a whole. */
-#include "pipelined/api/run_routes/job_json.h"
+ * runs (reused_datums.h). A page reads the table from where it begins. And one datum of a job with its attempts. */
+#include "pipelined/api/answer_routes/reused_datums.h"
 
-#include "pipelined/plan/datum_table.h"
-#include "pipelined/plan/enum_key.h"
 #include "pipelined/text/json_text.h"
-#include "storage/tree/tree_walk.h"
 
 #include <stdio.h>
 
 #define PLACE_DIGITS  20
 #define REUSED_PREFIX "reused/"
-#define REUSED_STATE  "reused"
 /* Rows of the table that one page looks at: of a job that reused few of many datums a page may have fewer than `limit`. */
 #define PAGE_ROWS_MAX 20000u
 #define PLACE_MAX     (sizeof REUSED_PREFIX + 2 * PL_ENUM_KEY_MAX)
@@ -33,10 +28,7 @@ struct listing {
     struct pl_api_page page;
     struct place after;
     const char *state; /* only this state; NULL = all */
-    char run[PL_ID_HEX + 1];
-    json_t *inputs; /* of the job */
-    struct pl_hash table;
-    bool params;  /* one of the inputs is a `params` */
+    struct pl_reused_job job;
     json_t *list; /* the page */
     size_t n;
     char next[PLACE_MAX]; /* "" = the list ends with this page */
@@ -44,7 +36,7 @@ struct listing {
 
 static void listing_finish(struct listing *l)
 {
-    json_decref(l->inputs);
+    pl_reused_job_finish(&l->job);
     json_decref(l->list);
 }
 
@@ -79,7 +71,7 @@ static int place_parse(const struct pl_api_page *page, struct place *ret, struct
 
 static int read_state(const struct pl_http_request *req, const char **ret, struct pl_err *err)
 {
-    static const char *const states[] = {"success", "failed", "lost", REUSED_STATE};
+    static const char *const states[] = {"success", "failed", "lost", PL_REUSED_STATE};
     const char *state = pl_http_query(req, "state");
 
     *ret = state;
@@ -94,46 +86,22 @@ static int read_state(const struct pl_http_request *req, const char **ret, struc
                               "state");
 }
 
-/* Reads what the job's datums read, and the table of its output commit; zero if there is none, or none any more. */
-static int read_job(struct pl_conn *c, const struct pl_http_request *req, int64_t job, struct listing *l, struct pl_err *err)
-{
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
-    struct pl_commit_row commit;
-    const json_t *in;
-    size_t i;
-    int r = pl_sql_query(c, err, &rows, "SELECT inputs FROM job WHERE id = ?", "i", job);
-
-    r = r < 0 ? r : pl_sql_next(c, &rows, err);
-    if (r <= 0)
-        return r;
-    l->inputs = pl_col_json(&rows, 0);
-    if (!l->inputs)
-        return pl_err_nomem(err);
-    json_array_foreach(l->inputs, i, in) l->params = l->params || !*pl_json_str(in, "repo");
-    snprintf(ref.name, sizeof ref.name, "%s", l->run);
-    r = pl_db_commit_find(c, pl_http_param(req, "project"), pl_http_param(req, "stage"), &ref, &commit, err);
-    if (r == 0)
-        l->table = commit.table;
-    return r == PL_ENOTFOUND || r == PL_EGONE ? 0 : r;
-}
-
 /* ---- attempts ---- */
 
-static int list_attempts(struct listing *l, struct pl_conn *c, int64_t job, struct pl_err *err)
+static int list_attempts(struct listing *l, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char hex[PL_HASH_HEX + 1];
     int r = pl_sql_query(c, err, &rows,
                          PL_ATTEMPT_COLUMNS " WHERE job = ?1 AND (datum, attempt, fence) > (?2, ?3, ?4)"
                                             " AND (?5 IS NULL OR state = ?5) ORDER BY datum, attempt, fence LIMIT ?6",
-                         "ibiisi", job, l->after.datum.b, (size_t)PL_HASH_BYTES, l->after.attempt, l->after.fence, l->state,
+                         "ibiisi", l->job.id, l->after.datum.b, (size_t)PL_HASH_BYTES, l->after.attempt, l->after.fence, l->state,
                          (int64_t)l->page.limit);
 
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         struct pl_hash datum = pl_col_hash(&rows, 0);
 
-        r = pl_json_add(l->list, pl_attempt_row_json(&rows, l->params, false), err);
+        r = pl_json_add(l->list, pl_attempt_row_json(&rows, l->job.params, false), err);
         snprintf(l->next, sizeof l->next, "%s/%lld/%lld", pl_hash_hex(&datum, hex), (long long)pl_col_int(&rows, 1),
                  (long long)pl_col_int(&rows, 11));
         l->n++;
@@ -145,106 +113,41 @@ static int list_attempts(struct listing *l, struct pl_conn *c, int64_t job, stru
 
 /* ---- reused results ---- */
 
-static int set(json_t *object, const char *key, json_t *value, struct pl_err *err)
-{
-    return json_object_set_new(object, key, value) < 0 ? pl_err_nomem(err) : 0;
-}
-
-/* Writes the datum's text as attempts have it, and its parameters if it has any. */
-static int add_paths(const struct listing *l, const uint8_t *key, size_t len, json_t *out, struct pl_err *err)
-{
-    struct pl_cursor c = pl_cursor_of(key, len);
-    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    struct pl_enum_match match;
-    int r = 0;
-
-    while (r == 0 && pl_enum_key_next(&c, &match)) {
-        const json_t *in = json_array_get(l->inputs, match.leaf);
-        bool params = !*pl_json_str(in, "repo");
-
-        r = pl_buf_addf(&text, err, "%s%s=%s%.*s", text.len ? ", " : "", pl_json_str(in, "name"), params ? "" : "/",
-                        (int)match.path_len, match.path);
-        if (r == 0 && params)
-            r = set(out, "params", json_loadb(match.path, match.path_len, 0, NULL), err);
-    }
-    if (r == 0 && !pl_buf_str(&text))
-        r = pl_err_nomem(err);
-    return r < 0 ? r : set(out, "paths", json_string(pl_buf_str(&text)), err);
-}
-
-/* Makes a datum like an attempt that was never made. If its key was too long to be stored, id and paths are not known. */
-static int add_reused(struct listing *l, const struct pl_tree_item *item, const struct pl_datum_row *row, struct pl_err *err)
-{
-    const uint8_t *key = (const uint8_t *)item->path;
-    const bool known = item->path_len == 0 || key[0] != 0xFF;
-    char run[2 * sizeof row->run + 1];
-    struct pl_hash id;
-    json_t *out;
-    int r;
-
-    pl_hex_encode(row->run, sizeof row->run, run);
-    pl_job_datum_id(key, item->path_len, l->inputs, &id);
-    out = json_pack("{s:o, s:i, s:s, s:i, s:i, s:b, s:b, s:o, s:i, s:i, s:s}", "id",
-                    known ? pl_api_hash_json(&id) : json_string(""), "attempt", 0, "state", REUSED_STATE, "exit_code", 0,
-                    "signal", 0, "oom", 0, "timed_out", 0, "reason", json_sprintf("result of run %.8s", run), "finished_us", 0,
-                    "fence", 0, "run", run);
-    r = out ? add_paths(l, key, item->path_len, out, err) : pl_err_nomem(err);
-    if (r < 0) {
-        json_decref(out);
-        return r;
-    }
-    l->n++;
-    return pl_json_add(l->list, out, err);
-}
-
 /* Fills the page with rows of the table whose results come from other runs. */
 static int list_reused(struct listing *l, const struct pl_http_request *req, struct pl_err *err)
 {
-    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
-    struct pl_effort effort = pl_request_effort(req);
-    struct pl_node_source source = {.get = pl_store_node_get};
-    struct pl_store *store = NULL;
-    struct pl_tree_item item;
-    struct pl_datum_row row;
-    char run[2 * sizeof row.run + 1];
+    _cleanup_(pl_reused_rows_finish) struct pl_reused_rows rows = {0};
+    const struct place *after = &l->after;
     size_t looked = 0;
-    int r = pl_project_stores_get(l->api->config.stores, pl_http_param(req, "project"), &store, err);
+    json_t *one;
+    int r = pl_reused_rows_open(l->api, req, &l->job, after->key, after->key_len, &rows, err);
 
-    source.self = store;
-    r = r < 0 ? r : pl_tree_cursor_create(&source, &l->table, NULL, 0, &cursor, err);
-    if (r == 0 && l->after.in_table)
-        r = pl_tree_cursor_seek(cursor, (const char *)l->after.key, l->after.key_len, err);
-    while (r >= 0 && (r = pl_tree_cursor_next(cursor, &item, err)) > 0) {
-        const bool first = l->after.in_table && item.path_len == l->after.key_len &&
-                           memcmp(item.path, l->after.key, item.path_len) == 0; /* the page begins after it */
+    while (r >= 0 && (r = pl_reused_rows_next(&rows, err)) > 0) {
+        const bool first = after->in_table && rows.item.path_len == after->key_len &&
+                           memcmp(rows.item.path, after->key, after->key_len) == 0; /* the page begins after it */
 
-        r = pl_effort_add(&effort, 1, err);
-        r = r < 0 ? r : pl_datum_row_decode(item.entry.row, (size_t)item.entry.size, &row, err);
-        if (r < 0)
-            return r;
-        pl_hex_encode(row.run, sizeof row.run, run);
-        if (!first && row.state == PL_ROW_SUCCESS && !pl_streq(run, l->run))
-            r = add_reused(l, &item, &row, err);
-        if (r == 0 && (l->n == l->page.limit || ++looked == PAGE_ROWS_MAX)) {
+        if (!first && rows.reused) {
+            r = pl_reused_row_json(&rows, &one, err);
+            r = r < 0 ? r : pl_json_add(l->list, one, err);
+            l->n++;
+        }
+        if (r >= 0 && (l->n == l->page.limit || ++looked == PAGE_ROWS_MAX)) {
             memcpy(l->next, REUSED_PREFIX, sizeof REUSED_PREFIX);
-            pl_hex_encode(item.path, item.path_len, l->next + strlen(REUSED_PREFIX));
+            pl_hex_encode(rows.item.path, rows.item.path_len, l->next + strlen(REUSED_PREFIX));
             return 0;
         }
     }
     return PL_MIN(r, 0);
 }
 
-/* ---- the route ---- */
+/* ---- the list ---- */
 
 static int read_attempts(struct listing *l, const struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->api->config.db);
-    int64_t job = 0;
-    int r = pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), pl_http_param(req, "run"), &job,
-                            l->run, err);
+    int r = pl_reused_job_read(rd.conn, req, &l->job, err);
 
-    r = r < 0 ? r : read_job(rd.conn, req, job, l, err);
-    return r < 0 || l->after.in_table || (l->state && pl_streq(l->state, REUSED_STATE)) ? r : list_attempts(l, rd.conn, job, err);
+    return r < 0 || l->after.in_table || (l->state && pl_streq(l->state, PL_REUSED_STATE)) ? r : list_attempts(l, rd.conn, err);
 }
 
 static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -255,12 +158,88 @@ static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **r
     r = r < 0 ? r : place_parse(&l.page, &l.after, err);
     r = r < 0 ? r : read_state(req, &l.state, err);
     r = r < 0 ? r : read_attempts(&l, req, err);
-    if (r == 0 && l.n < l.page.limit && !pl_hash_is_zero(&l.table) && (!l.state || pl_streq(l.state, REUSED_STATE)))
+    if (r == 0 && l.n < l.page.limit && !pl_hash_is_zero(&l.job.table) && (!l.state || pl_streq(l.state, PL_REUSED_STATE)))
         r = list_reused(&l, req, err);
     if (r < 0)
         return r;
     *ret = pl_api_list("datums", TAKE_PTR(l.list), *l.next ? l.next : NULL);
     return 0;
+}
+
+/* ---- one datum ---- */
+
+/* Adds to `list` the kept attempts of the job at the datum that `text` names. */
+static int add_attempts(struct pl_conn *c, int64_t job, const char *text, bool params, json_t *list, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         PL_ATTEMPT_COLUMNS " WHERE job = ?1 AND " PL_ATTEMPT_NAMED " ORDER BY datum, attempt, fence LIMIT 100",
+                         "is", job, text);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        r = pl_json_add(list, pl_attempt_row_json(&rows, params, true), err);
+    return r;
+}
+
+/* Fills `list` for a datum that the job has not tried: the attempts of the run that computed its result, each with this run;
+ * without these, the datum as it is listed. */
+static int add_reused(struct pl_api *a, const struct pl_http_request *req, const struct pl_reused_job *job, json_t *list,
+                      char ret_run[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *found = NULL;
+    int64_t before = 0;
+    json_t *one;
+    size_t i;
+    int r = pl_reused_datum_find(a, req, job, pl_http_param(req, "datum"), &found, err);
+
+    if (r < 0)
+        return r;
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), pl_json_str(found, "run"),
+                            &before, ret_run, NULL);
+        if (r == 0)
+            r = add_attempts(rd.conn, before, pl_json_str(found, "id"), job->params, list, err);
+        else if (r == PL_ENOTFOUND)
+            r = 0;
+    }
+    json_array_foreach(list, i, one)
+    {
+        if (r == 0 && !json_object_get(one, "run"))
+            r = json_object_set(one, "run", json_object_get(found, "run")) < 0 ? pl_err_nomem(err) : 0;
+    }
+    snprintf(ret_run, PL_ID_HEX + 1, "%s", pl_json_str(found, "run"));
+    return r < 0 || json_array_size(list) ? r : pl_json_add(list, TAKE_PTR(found), err);
+}
+
+/* Replies with all kept attempts at one datum, and the command that runs it on the user's machine. */
+static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_reused_job_finish) struct pl_reused_job job = {0};
+    _cleanup_(json_decrefp) json_t *list = json_array();
+    const char *project = pl_http_param(req, "project");
+    const bool other = !pl_streq(project, PL_DEFAULT_PROJECT);
+    char run[PL_ID_HEX + 1] = "";
+    json_t *id;
+    int r = list ? 0 : pl_err_nomem(err);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_reused_job_read(rd.conn, req, &job, err);
+        r = r < 0 ? r : add_attempts(rd.conn, job.id, pl_http_param(req, "datum"), job.params, list, err);
+    }
+    if (r == 0 && json_array_size(list) == 0)
+        r = add_reused(a, req, &job, list, run, err);
+    if (r < 0)
+        return r;
+    id = json_object_get(json_array_get(list, 0), "id");
+    *ret = json_pack("{s:O, s:o, s:s*, s:O}", "id", id, "try",
+                     json_sprintf("pipelinectl try %s%s%s --at %.8s --datum %.12s", other ? project : "", other ? "/" : "",
+                                  pl_http_param(req, "stage"), job.run, json_string_value(id)),
+                     "run", *run ? run : NULL, "attempts", list);
+    return *ret ? 0 : pl_err_nomem(err);
 }
 
 static const struct pl_api_route routes[] = {
@@ -275,5 +254,15 @@ static const struct pl_api_route routes[] = {
                 "values of a datum of a `params` input. A page may have fewer datums than `limit`; the last one has no `next`.",
      .query = "state after limit:integer",
      .reply = "DatumList"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
+     .json = inspect_datum,
+     .costly = true,
+     .verb = PL_VERB_READ,
+     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `run` is the earlier run of "
+                "which the job took an attempt over, because it did not try the datum again. A reused datum has a `run` of its "
+                "own, which computed its result, and the attempts of that run; if none of them is kept, one in state `reused`. "
+                "`tail_line` of a failed attempt is the line of its `tail` that explains the failure best; 1 is the first line.",
+     .reply = "DatumAttempts"},
 };
 const struct pl_api_table pl_api_routes_datums = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

@@ -916,7 +916,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `run` is the earlier run of which the job took an attempt over, because it did not try the datum again. `tail_line` of a failed attempt is the line of its `tail` that explains the failure best; 1 is the first line. */
+        /** Lists the attempts at one datum, named by its id, a prefix of it, or its paths. `run` is the earlier run of which the job took an attempt over, because it did not try the datum again. A reused datum has a `run` of its own, which computed its result, and the attempts of that run; if none of them is kept, one in state `reused`. `tail_line` of a failed attempt is the line of its `tail` that explains the failure best; 1 is the first line. */
         get: {
             parameters: {
                 query?: never;
@@ -966,7 +966,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns the files that a datum read as a zip (default) or tar archive, with a folder for each input. The datum is named by its id, a prefix of it, or its paths; an attempt at it must be kept. The principal must be allowed to read each input's repo. A reply that is cut off is incomplete. */
+        /** Returns the files that a datum read as a zip (default) or tar archive, with a folder for each input. The datum is named by its id, a prefix of it, or its paths; an attempt at it must be kept, or the job has reused its result. The principal must be allowed to read each input's repo. A reply that is cut off is incomplete. */
         get: {
             parameters: {
                 query?: {
@@ -1602,7 +1602,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended. With `lines` each line of the reply is `AT_US DATUM ATTEMPT STATE TEXT`, for a whole line of one datum; of a line that is rewritten by a carriage return it has the last state. STATE: `=` a line, `+` a part of a long line or one without its line break, `~` how a line looks now that goes on (with `follow`; a later record replaces it). */
+        /** Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended. With `lines` each line of the reply is `AT_US DATUM ATTEMPT STATE TEXT`, for a whole line of one datum; of a line that is rewritten by a carriage return it has the last state. STATE: `=` a line, `+` a part of a long line or one without its line break, `~` how a line looks now that goes on (with `follow`; a later record replaces it). With `tail` the reply begins near the end: it has that many last lines, usually preceded by more lines; a line that began more than 4 MiB of output before them lacks its start. */
         get: {
             parameters: {
                 query?: {
@@ -1610,6 +1610,7 @@ export interface paths {
                     follow?: boolean;
                     lines?: boolean;
                     run?: string;
+                    tail?: number;
                 };
                 header?: never;
                 path: {
@@ -3072,10 +3073,11 @@ export interface paths {
                 };
             };
         };
-        /** Uploads a pack: it is verified, and durable when the reply comes. */
+        /** Uploads a pack: it is verified, and durable when the reply comes. A process of the daemon's user on its machine may have written it into the daemon's folder of temporary files: "offer" names that file, the body is empty, and the checksum of the bytes is verified. */
         put: {
             parameters: {
                 query?: {
+                    offer?: string;
                     session?: string;
                 };
                 header?: never;
@@ -4686,7 +4688,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists runs, newest first. `state`, `project`, `pipeline` and `by` (the author) take several values between commas; `state` also takes complete (success of every datum) and partly_failed (success without some datums). `since`: only runs from that time on, in microseconds since 1970. `commit`: runs of stages whose spec or code came from that commit of git. `ids`: these runs, at most 200. A page ends after 2,000 runs that were looked at, so it may have fewer runs than `limit` although `next` says that there are more. */
+        /** Lists runs, newest first. `state`, `project`, `pipeline` and `by` (the author) take several values between commas; `state` also takes complete (success of every datum) and partly_failed (success without some datums). `since`: only runs from that time on, in microseconds since 1970. `commit`: runs of stages whose spec or code came from that commit of git. `ids`: these runs, at most 200. A run is found by `pipeline` once it has a job there. A page ends after 2,000 runs that were looked at, so it may have fewer runs than `limit` although `next` says that there are more. */
         get: {
             parameters: {
                 query?: {
@@ -7506,7 +7508,9 @@ export interface components {
             git?: string | null;
             id: string;
             message: string;
+            mine?: boolean | null;
             operations?: number | null;
+            owner?: string | null;
             parent: string;
             project: string;
             provenance?: components["schemas"]["Source"][] | null;
@@ -7523,6 +7527,7 @@ export interface components {
         DatumAttempts: {
             attempts: components["schemas"]["Attempt"][];
             id: string;
+            run?: string | null;
             try: string;
         };
         DatumList: {
@@ -8314,7 +8319,9 @@ export interface components {
             gathers: boolean;
             id: string;
             message: string;
+            mine?: boolean | null;
             operations: number;
+            owner?: string | null;
             parent: string;
             project: string;
             repo: string;
@@ -8695,6 +8702,7 @@ export interface components {
         RunAgain: {
             at_most: boolean;
             datums: number;
+            estimated: boolean;
             gpu_s?: number | null;
             of: number;
             worker_s?: number | null;

@@ -156,11 +156,11 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
       const last = found.attempts[found.attempts.length - 1];
       if (!last) return <p class="panel empty">No attempt at this datum is kept.</p>;
       const tail = last.tail ?? "";
-      const matters = last.state === "success" ? null : tail ? lineThatMatters(logText(tail)).line : endOf(last);
+      const matters = last.state === "success" || last.state === "reused" ? null : tail ? lineThatMatters(logText(tail)).line : endOf(last);
       const ms = last.ms as { fetch?: number; compute?: number } | null;
       return (
         <div>
-          {last.run && <p class="muted">This run did not try the datum again: it failed in run <Id of={last.run} place={{ page: "job", project: job.project, stage: job.stage, run: last.run }} />.</p>}
+          {last.run && <p class="muted">This run did not try the datum again: it {last.state === "failed" ? "failed" : last.state === "lost" ? "was lost" : "was computed"} in run <Id of={last.run} place={{ page: "job", project: job.project, stage: job.stage, run: last.run }} />.</p>}
           {matters && (
             <section aria-labelledby="h-line">
               <div class="bar-head"><h2 id="h-line">The line that matters</h2><span class="right"><span class="chip fail">{middle(endOf(last), 60)}</span></span></div>
@@ -177,14 +177,14 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
                   {inputsOf(job).length > 0 && <p class="after"><a class="btn small" download href={inputsAddress(job.project, job.stage, job.run, found.id)}><Icon of="down" />Download inputs</a></p>}</dd>
                 {last.params && <><dt>Parameters</dt><dd>{paramsWords(last.params as Record<string, unknown>)}</dd></>}
                 <dt>Id</dt><dd><span class="id" title={found.id}>{found.id.slice(0, 12)}</span></dd>
-                <dt>Time</dt><dd>fetched in {duration(ms?.fetch ?? 0)}, computed {duration(ms?.compute ?? 0)}</dd>
+                {last.state !== "reused" && <><dt>Time</dt><dd>fetched in {duration(ms?.fetch ?? 0)}, computed {duration(ms?.compute ?? 0)}</dd></>}
               </dl></div>
           </div>
           <section class="first" aria-labelledby="h-try"><div class="bar-head"><h2 id="h-try">Try it here</h2></div><Command text={tryLine} /></section>
           <section aria-labelledby="h-out">
-            <div class="bar-head"><h2 id="h-out">What it printed</h2><span class="faint">{tail ? "last lines, " : ""}attempt {last.attempt}</span>
+            <div class="bar-head"><h2 id="h-out">What it printed</h2>{last.state !== "reused" && <span class="faint">{tail ? "last lines, " : ""}attempt {last.attempt}</span>}
               <span class="right"><To place={{ page: "log", project: job.project, stage: job.stage, run: last.run ?? job.run }} query={{ datum: found.id }}>whole log</To></span></div>
-            {tail ? <LastLines tail={tail} failed={matters !== null} /> : <p class="panel empty">It printed nothing{last.state === "success" ? ", or its lines are in the whole log" : ""}.</p>}
+            {tail ? <LastLines tail={tail} failed={matters !== null} /> : <p class="panel empty">{last.state === "reused" ? "The attempt that computed it is not kept" : last.state === "success" ? "It printed nothing, or its lines are in the whole log" : "It printed nothing"}.</p>}
           </section>
           <Attempts attempts={found.attempts} />
         </div>
