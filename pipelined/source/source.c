@@ -16,6 +16,7 @@
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
+#include "storage/system/program_run.h"
 #include "storage/system/timed_cond.h"
 
 #include <dirent.h>
@@ -545,16 +546,15 @@ static int prepare(struct pl_sources *s, const struct pl_sources_config *config,
 {
     const struct pl_outbound_settings *rules = pl_outbound_settings_of(config->outbound);
     _cleanup_(json_decrefp) json_t *about = NULL;
-    char own[PATH_MAX], data[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
-    char *slash;
+    char program[PATH_MAX], data[PATH_MAX];
+    int r = pl_program_folder_file("pl-git", program, err);
 
-    if (n < 0 || !realpath(config->data_dir, data))
-        return pl_err_errno(err, errno, "%s", n < 0 ? "/proc/self/exe" : config->data_dir);
-    own[n] = '\0';
-    slash = strrchr(own, '/');
-    if (config->program ? !(s->program = strdup(config->program))
-                        : asprintf(&s->program, "%.*s/pl-git", slash ? (int)(slash - own) : 0, own) < 0)
+    if (r < 0)
+        return r;
+    if (!realpath(config->data_dir, data))
+        return pl_err_errno(err, errno, "%s", config->data_dir);
+    s->program = strdup(config->program ? config->program : program);
+    if (!s->program)
         return pl_err_nomem(err);
     about = json_pack("{s:s, s:s, s:s, s:s}", "schemes", rules->schemes, "hosts", rules->hosts, "networks", rules->networks, "ca",
                       rules->ca);

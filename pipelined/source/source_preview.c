@@ -17,7 +17,7 @@ struct sum {
     size_t created, updated, started;
     size_t stages, news; /* stages that would run; those of them that are new, without an estimate */
     json_int_t datums, gpu_s;
-    bool at_most;
+    bool at_most, estimated;
 };
 
 static void add_stage(struct sum *sum, const json_t *stage)
@@ -29,6 +29,7 @@ static void add_stage(struct sum *sum, const json_t *stage)
     sum->news += is_new;
     sum->datums += json_integer_value(json_object_get(again, "datums"));
     sum->gpu_s += json_integer_value(json_object_get(again, "gpu_s"));
+    sum->estimated = sum->estimated || json_is_true(json_object_get(again, "estimated"));
     sum->at_most = sum->at_most || json_is_true(json_object_get(again, "at_most"));
 }
 
@@ -73,8 +74,11 @@ static void add_work(struct pl_buf *out, const struct sum *sum)
         (void)!pl_buf_addf(out, NULL, ": %zu new stage%s to run", sum->news, sum->news == 1 ? "" : "s");
         return;
     }
-    (void)!pl_buf_addf(out, NULL, ": %s%lld datum%s to run", sum->at_most ? "up to " : "", (long long)sum->datums,
-                       sum->datums == 1 ? "" : "s");
+    (void)!pl_buf_addf(out, NULL, ": %s%lld datum%s to run",
+                       sum->estimated ? "about "
+                       : sum->at_most ? "up to "
+                                      : "",
+                       (long long)sum->datums, sum->datums == 1 ? "" : "s");
     if (sum->gpu_s && hours < 0.1)
         (void)!pl_buf_addf(out, NULL, ", less than 0.1 GPU-hours");
     else if (sum->gpu_s)

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BIN, HttpError, processes_with, wait_until
+from conftest import BIN, HttpError, processes_with, runs_end, wait_until
 from people import User
 from source_kit import Repository, copy, follow, pipelines, source_of, spec, sync
 
@@ -62,7 +62,7 @@ def test_a_push_reruns_the_stages_whose_code_changed_and_what_follows(daemon, gi
     daemon.default.run("in", {"f": b"1"})
     sha = git.write("pipelines/code/one.sh", "echo one >$PL_OUT/all").push("Say one")
     sync(daemon)
-    run = daemon.get("/runs", commit=sha)["runs"][0]
+    run = daemon.run_of_git(sha)
     jobs = {j["stage"]: j for j in daemon.wait(run["id"])["jobs"]}
     assert set(jobs) == {"one", "three"} and daemon.read("three", "all") == b"one\n"
     assert jobs["one"]["origin"]["commit"] == sha and run["message"] == f"source team at {sha[:12]}"
@@ -610,7 +610,7 @@ def test_the_digits_are_followed_from_empty_to_trained_through_an_edit_a_mistake
     train.write_text(train.read_text() + "\n# a change\n")
     edit = git.push("Change the training")
     sync(daemon)
-    run = daemon.wait(daemon.get("/runs", commit=edit)["runs"][0]["id"], timeout=240)
+    run = daemon.wait(daemon.run_of_git(edit)["id"], timeout=240)
     assert run["state"] == "success" and {j["stage"] for j in run["jobs"]} == {"train", "infer", "report"}
     assert daemon.get("/jobs/default/train/" + run["id"])["origin"]["commit"] == edit
     good = (git.clone / "pipelines/digits/pipeline.json").read_text()
@@ -620,3 +620,24 @@ def test_the_digits_are_followed_from_empty_to_trained_through_an_edit_a_mistake
     mended = git.write("pipelines/digits/pipeline.json", good).push("Mend the spec")
     sync(daemon)
     assert source_of(daemon)["applied"] == mended and pipelines(daemon)["digits"]["version"] == 2
+
+
+def test_a_stage_that_reads_another_project_is_refused_with_what_to_do(daemon, git):
+    """Who may push to the branch is not known to the daemon: a source has rights in its own project alone."""
+    daemon.ctl("create", "project", "other")
+    daemon.ctl("create", "repo", "other/data")
+    daemon.ctl("put", "file", "other/data@master:/f", "-f", daemon.write("f", "over there"))
+    git.write("pipelines/p.json", spec("p", copy(repo="other/data"))).push()
+    said = follow(daemon, git, ok=False).err
+    assert 'stage "copy": input "x": source "team" may not read other/data: it has the rights of a writer of project "default" alone' in said, said
+    assert "pipelinectl create pipeline" in said and "update user" not in said and source_of(daemon)["state"] == "invalid"
+    git.write("pipelines/p.json", spec("p", copy(repo="other/none"))).push()
+    assert 'source "team" may not read other/none' in sync(daemon, ok=False).err
+    # what the words and the page say
+    page = (TOP / "docs/git.md").read_text(encoding="utf-8")
+    bring = daemon.write("bring.json", re.search(r"^echo '(.*)' >bring.json$", page, re.M)[1])
+    daemon.wait(json.loads(daemon.ctl("create", "pipeline", "-f", bring, "--json").out)["run"])
+    git.write("pipelines/p.json", spec("p", copy(repo="data"))).push()
+    sync(daemon)
+    runs_end(daemon)
+    assert daemon.read("copy", "all") == b"over there"

@@ -253,7 +253,7 @@ def test_an_engineer_edits_the_training_pushes_and_the_result_names_the_commit(d
     assert daemon.default.run("in", {"f": b"21"})["job"]["train"]["origin"]["commit"] == first
     edit = git.write("pipelines/code/train.py", TRAIN % 2).push("Train twice as much")
     sync(daemon)
-    run = daemon.wait(daemon.get("/runs", commit=edit)["runs"][0]["id"])
+    run = daemon.wait(daemon.run_of_git(edit)["id"])
     assert run["state"] == "success" and {j["stage"] for j in run["jobs"]} == {"train", "report"}, json.dumps(run, indent=1)
     assert daemon.read("report", "all") == b"42\n"
     why = daemon.ctl("why", "report@master:/all").out

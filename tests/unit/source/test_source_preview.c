@@ -33,6 +33,8 @@ static void changes_add_up_to_a_text(void **state)
          "would create 1, update 2 pipelines: 340 datums to run, about 2.5 GPU-hours (3 stages, 1 of them new and not counted)"},
         {"[" ONE("updated", AGAIN("7", "30", ",\"at_most\":true") "," STAGE("removed")) "]", 0, PL_PRUNE_STOP,
          "would update 1 pipeline: up to 7 datums to run, less than 0.1 GPU-hours (1 stage)"},
+        {"[" ONE("updated", AGAIN("7", "null", ",\"at_most\":true") "," AGAIN("2", "null", ",\"estimated\":true")) "]", 0,
+         PL_PRUNE_OFF, "would update 1 pipeline: about 9 datums to run (2 stages)"},
         {"[" ONE("unchanged", "") "]", 1, PL_PRUNE_STOP, "would stop 1 pipeline"},
         {"[" ONE("started", "") "]", 2, PL_PRUNE_DELETE, "would start 1, delete 2 pipelines"},
     };
