@@ -393,14 +393,20 @@ def test_a_branch_moves_and_what_reads_it_runs(ctl, project):
     dev = ctl.json("inspect", "branch", "r@dev")["commit"]
     assert "update branch r@master --head COMMIT" in ctl.fails(CONFLICT, "create", "branch", "r@master", "--from", "dev")
     assert ctl("update", "branch", "r@master", "--head", "dev").out.endswith(f"r@master is at commit {dev[:8]}\n")
-    run, = [run for run in ctl.json("list", "run", "-n", "1")["runs"]]
-    assert run["message"] == f"branch r@master was moved to commit {dev[:8]}"
-    ctl("wait", "run", run["id"])
+    newest = lambda: ctl.json("list", "run", "-n", "1")["runs"][0]
+
+    def moved_to(commit):
+        """Waits for the run of the move, which is of this project once it has a job here."""
+        run = wait_until(lambda: newest()["message"] == f"branch r@master was moved to commit {commit[:8]}" and newest(), "the run of the move")
+        ctl("wait", "run", run["id"])
+
+    moved_to(dev)
     assert ctl("cat", "s@master:/f").out == "2"
     old = [c["id"] for c in ctl.json("list", "commit", "r")["commits"] if c["id"] != dev]
     assert ctl("cat", f"r@{old[0][:12]}:/f").out == "1", "the commit that it left stays"
     # back again, and again: what is there already starts nothing
     assert ctl("create", "branch", "r@master", "--from", old[0], "--force", "--json").json["commit"] == old[0]
+    moved_to(old[0])
     runs = len(ctl.json("list", "run")["runs"])
     ctl("update", "branch", "r@master", "--head", old[0][:12])
     assert len(ctl.json("list", "run")["runs"]) == runs

@@ -1,6 +1,7 @@
 """pipelinectl rerun: the jobs of a run again, over what they read."""
 
 import concurrent.futures
+import contextlib
 import os
 import signal
 
@@ -118,6 +119,21 @@ def test_compare_of_what_is_deterministic_finds_nothing(project):
     run = project.run("in", {"a": "1"})
     got = project.d.ctl("rerun", run["id"], "--compare")
     assert f"wrote the same files as run {run['id'][:8]}" in got.out
+
+
+def test_compare_with_a_run_that_has_no_result_says_so(project, gate):
+    project.repo("in").stages(sh("s", gate.wait))
+    old = project.commit("in", {"a": "1"})["run"]
+    gate.arrived()
+    gate.open()
+    assert project.wait(old)["state"] == "success"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        compared = pool.submit(project.d.ctl, "rerun", old, "--compare", ok=False)
+        gate.arrived()
+        again = project.d.get("/runs", project=project.name, limit=1)["runs"][0]["id"]
+        project.d.post(f"/runs/{again}/stop")
+        said = compared.result()
+    assert said.code == FAILED and f"there is nothing to compare: run {again[:8]}: killed" in said.err
 
 
 # --- onto a branch of its own
@@ -316,7 +332,8 @@ def test_it_goes_on_after_the_daemon_ended(make_daemon, gate, tmp_path, how):
     if how == "recover":
         store, folder = os.path.join(d.dir, "store"), str(tmp_path / "new")
         for pid in workers_of(d):  # they would wait for their daemon
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         d.ctl("recover", "--store", f"file://{store}", "--data", folder)
         d.dir = folder
         d.start("--store", f"file://{store}")

@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import HttpError, sh
+from by_path import load
+from conftest import HttpError, sh, wait_until
+
+servers = load("s3_servers", "s3/servers.py")
 
 
 class Waiting(threading.Thread):
@@ -104,3 +107,92 @@ def test_a_stages_branch_is_waited_for_until_it_has_what_was_begun(project, gate
         waiting = pool.submit(waited, "t@x")
         gate.open()
         assert waiting.result() == aside
+
+
+# ---- pipelinectl COMMAND --wait
+
+def spec_file(project, *stages, name="p"):
+    return project.d.write(f"{project.name}-{name}.json", json.dumps({"project": project.name, "pipeline": name, "stages": list(stages)}))
+
+
+def test_what_a_command_starts_is_waited_for_by_that_command(project):
+    """By each that starts a run: its result is printed, and with --json it is the one document."""
+    d = project.d
+    ctl = lambda *args, **more: d.ctl("--project", project.name, *args, "--wait", **more)
+    x, y = d.write("x", "1"), d.write("y", "2")
+    project.repo("in")
+    spec = spec_file(project, sh("s", 'cat "$PL_INPUT_IN"/* > "$PL_OUT/all"'))
+    assert "put file" in ctl("create", "pipeline", "-f", spec).out  # there is no data yet, so nothing to wait for
+    said = ctl("put", "file", "in@master:/x", "-f", x).out
+    assert "commit " in said and ": success in " in said and "next:" not in said
+    assert project.contents("s") == {"all": b"1"}
+    again = ctl("put", "file", "in@master:/x", "-f", x).out  # whoever repeats a put waits for the run of the first one
+    assert "nothing changed" in again and ": success in " in again
+    commit = d.post(f"/repos/{project.name}/in/branches/master/open", {})["id"]
+    assert "added to open commit" in ctl("put", "file", f"in@{commit}:/y", "-f", y).out
+    assert ": success in " in ctl("finish", "commit", f"in@{commit}").out
+    run = ctl("--json", "delete", "file", "in@master:/x").json
+    assert run["state"] == "success" and [j["stage"] for j in run["jobs"]] == ["s"] and project.contents("s") == {"all": b"2"}
+    assert ctl("--json", "run", "pipeline", "p", "--force").json["state"] == "success"
+    assert "would have 1 stage" in ctl("run", "pipeline", "p", "--dry-run").out
+    assert ": success in " in ctl("rerun", run["id"][:8]).out
+    spec_file(project, sh("s", 'cat "$PL_INPUT_IN"/* "$PL_INPUT_IN"/* > "$PL_OUT/all"'))
+    assert ": success in " in ctl("update", "pipeline", "-f", spec).out and project.contents("s") == {"all": b"22"}
+    d.ctl("--project", project.name, "stop", "pipeline", "p")
+    assert ": success in " in ctl("start", "pipeline", "p").out
+
+
+def test_who_waits_for_a_run_that_fails_is_told_why(project):
+    d = project.d
+    x = d.write("x", "1")
+    project.repo("in").stages(sh("s", 'echo "no such thing" >&2; exit 3'))
+    failed = d.ctl("--project", project.name, "put", "file", "in@master:/x", "-f", x, "--wait", ok=False)
+    assert failed.code == 1 and ": failure: " in failed.err and "no such thing" in failed.err
+    assert "next:" not in failed.out
+
+
+def test_all_pipelines_of_a_file_are_made_before_one_is_waited_for(project, gate):
+    d = project.d
+    project.repo("in")
+    project.commit("in", {"n": "1"})
+    first = {"project": project.name, "pipeline": "a", "stages": [sh("s", f'{gate.wait}; cp "$PL_INPUT_IN/n" "$PL_OUT/"')]}
+    second = {"project": project.name, "pipeline": "b", "stages": [sh("t", 'cp "$PL_INPUT_S/n" "$PL_OUT/"', "s")]}
+    spec = d.write("two.json", json.dumps(first) + "\n" + json.dumps(second))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(d.ctl, "--project", project.name, "create", "pipeline", "-f", spec, "--wait")
+        gate.arrived()
+        wait_until(lambda: {p["name"] for p in d.get("/pipelines", project=project.name)["pipelines"]} == {"a", "b"}, "both pipelines")
+        gate.open()
+        assert ": success in " in waiting.result().out
+
+
+def test_the_other_pipelines_of_a_file_are_waited_for_after_one_failed(project):
+    d = project.d
+    project.repo("in")
+    project.commit("in", {"n": "1"})
+    spec = d.write("three.json", "\n".join(json.dumps({"project": project.name, "pipeline": name, "stages": [sh(stage, run)]}) for name, stage, run in (
+        ("a", "s", "exit 1"), ("b", "t", 'cp "$PL_INPUT_IN/n" "$PL_OUT/"'))))
+    said = d.ctl("--project", project.name, "create", "pipeline", "-f", spec, "--wait", ok=False)
+    assert said.code == 1 and said.out.count(": failure in ") == 1 and said.out.count(": success in ") == 1
+
+
+def test_puts_that_gather_are_finished_by_who_waits_for_them(project):
+    d = project.d
+    x = d.write("x", "1")
+    d.post("/repos", {"project": project.name, "name": "in", "commit_window": "60s"})
+    project.stages(sh("s", 'cp "$PL_INPUT_IN/x" "$PL_OUT/"'))
+    said = d.ctl("--project", project.name, "put", "file", "in@master:/x", "-f", x, "--wait").out
+    assert ": success in " in said and project.contents("s") == {"x": b"1"}
+
+
+def test_a_restart_of_the_daemon_does_not_end_the_waiting(make_daemon, gate):
+    d = make_daemon("--listen", f"127.0.0.1:{servers.free_port()}").start()
+    d.default.repo("in").stages(sh("s", f'{gate.wait}; cp "$PL_INPUT_IN/x" "$PL_OUT/"'))
+    for says, command in ((": success in ", ["put", "file", "in@master:/x", "-f", d.write("x", "1"), "--wait"]), ("wrote the same files as run", ["rerun", "s@master", "--compare"])):
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(d.ctl, *command)
+            gate.arrived()
+            d.kill()
+            d.start()
+            gate.open()
+            assert says in waiting.result().out

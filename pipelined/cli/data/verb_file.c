@@ -1,6 +1,7 @@
 /* list, glob, inspect, diff and delete file: the files of a commit. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/push_ops.h"
+#include "pipelined/cli/support/run_wait.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
@@ -184,6 +185,7 @@ static const struct pl_option list_options[] = {{"recursive", 'r', NULL, "all fi
                                                 {0}};
 static const struct pl_option delete_options[] = {{"recursive", 'r', NULL, "delete a folder with everything in it"},
                                                   {"message", 'm', "TEXT", "message of the commit"},
+                                                  PL_CLI_WAIT,
                                                   {0}};
 
 static const struct pl_verb verbs[] = {

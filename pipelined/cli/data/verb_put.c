@@ -4,6 +4,7 @@
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/push_ops.h"
+#include "pipelined/cli/support/run_wait.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
@@ -448,6 +449,7 @@ static const struct pl_option options[] = {
     {"no-cache", 0, NULL, "read every file, even if it looks unchanged"},
     {"no-space-check", 0, NULL, "put even if the files are larger than the free space of the store"},
     {"threads", 0, "N", "number of reading threads (one per core)"},
+    PL_CLI_WAIT,
     {0},
 };
 

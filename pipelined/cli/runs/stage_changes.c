@@ -32,6 +32,8 @@ static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
         *out = '\0';
     else if (n == 0)
         snprintf(out, PL_SHOW_TEXT_MAX, ": nothing to run again");
+    else if (json_is_true(pl_show_at(again, "estimated"))) /* the total is as uncertain, so it is not said */
+        snprintf(out, PL_SHOW_TEXT_MAX, ": about %s datum%s to run%s", pl_quantity_count_text(n, some), n == 1 ? "" : "s", price);
     else
         snprintf(out, PL_SHOW_TEXT_MAX, ": %s%s of %s datum%s to run%s",
                  json_is_true(pl_show_at(again, "at_most")) ? "up to " : "", pl_quantity_count_text(n, some),

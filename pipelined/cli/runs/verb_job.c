@@ -444,6 +444,7 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf url = {0};
     const json_t *attempts, *last;
+    bool reused;
     int r = job_path(c, "/datums/", &path, err);
 
     r = r < 0 ? r : pl_buf_add_str(&url, path, err);
@@ -454,7 +455,14 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     attempts = json_object_get(datum, "attempts");
     last = json_array_get(attempts, json_array_size(attempts) - 1);
     printf("datum  %s\n", pl_show_text_at(datum, "id"));
-    pl_show_print(stdout, "paths  %s\n\n", pl_show_text_at(last, "paths"));
+    pl_show_print(stdout, "paths  %s\n", pl_show_text_at(last, "paths"));
+    reused = pl_streq(pl_show_text_at(last, "state"), "reused");
+    if (*pl_show_text_at(datum, "run"))
+        pl_show_print(stdout, "reused from run %.8s, whose attempts %s\n", pl_show_text_at(datum, "run"),
+                      reused ? "are not kept" : "these are");
+    if (reused)
+        return 0;
+    putchar('\n');
     r = print_attempts(attempts, err);
     if (r == 0)
         print_times(last);
@@ -522,7 +530,7 @@ static const struct pl_verb verbs[] = {
      2,
      NULL,
      inspect_datum,
-     "Shows a datum, given by its id, the start of it, or its paths.",
+     "Shows a datum, given by its id, the start of it, or its paths; a reused one with the run that computed it.",
      {"inspect datum prepare 1f0c2b7a", "inspect datum infer 'test=/test/b1.csv, model=/'",
       "inspect datum prepare@9ab2f1c4 1f0c2b7a --json"}},
 };

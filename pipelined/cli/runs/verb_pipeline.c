@@ -7,6 +7,7 @@
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/confirm.h"
+#include "pipelined/cli/support/run_wait.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
@@ -27,6 +28,7 @@ struct setting {
     json_t *code; /* the code folders stored so far: {STAGE: {"root", "git"}} */
     bool update;
     json_t *answer;
+    json_t *answers; /* with --wait: of all pipelines */
 };
 
 static void setting_finish(struct setting *s)
@@ -34,6 +36,7 @@ static void setting_finish(struct setting *s)
     pl_cli_spec_finish(&s->file);
     json_decref(s->code);
     json_decref(s->answer);
+    json_decref(s->answers);
 }
 
 /* Returns the entry of an earlier stage with the same code, NULL if there is none. */
@@ -170,7 +173,7 @@ static void print_warnings(const struct setting *s)
     }
 }
 
-static int say(const struct setting *s, bool dry_run, struct pl_err *err)
+static void say(const struct setting *s, bool dry_run)
 {
     const struct pl_cli *c = s->c;
     const char *name = pl_show_text_at(s->answer, "pipeline"), *run = pl_show_text_at(s->answer, "run");
@@ -179,23 +182,22 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     char repo[PL_CLI_REPO_TEXT];
 
     if (c->json)
-        return pl_show_json(s->answer, err);
+        return;
     if (!json_is_true(pl_show_at(s->answer, "changed"))) {
         pl_show_say(c, "pipeline %s: nothing changed (version %lld)\n", name, (long long)pl_show_int_at(s->answer, "version"));
-        return 0;
+        return;
     }
     pl_show_say(c, "pipeline %s %s%s (version %lld)\n", name, dry_run ? "would be " : "", s->update ? "updated" : "created",
                 (long long)pl_show_int_at(s->answer, "version"));
     print_warnings(s);
     pl_cli_stage_changes(s->c, pl_show_at(s->answer, "stages"));
     if (dry_run)
-        return 0;
+        return;
     if (*run)
-        pl_show_say(c, "run %s\nnext: pipelinectl wait run %.8s\n", run, run);
+        pl_show_say(c, "run %s\n", run);
     else if (first && pl_input_reads(first))
         pl_show_say(c, "next: pipelinectl put file %s@%s:/ -r -f FOLDER\n", pl_cli_repo_text(first->project, first->repo, repo),
                     first->branch);
-    return 0;
 }
 
 /* Creates or updates the pipeline that the file's current spec defines. */
@@ -210,14 +212,39 @@ static int set_one(struct setting *s, struct pl_err *err)
         r = r < 0 || dry_run || yes ? r : confirm(s, &yes, err);
         r = r < 0 ? r : send_spec(s, dry_run, yes, err);
     } while (r == PL_ERETRY && --tries > 0);
-    return r < 0 ? r : say(s, dry_run, err);
+    if (r < 0)
+        return r;
+    say(s, dry_run);
+    /* all pipelines are set before the first run is waited for */
+    if (!pl_cli_flag(s->c, "wait"))
+        return pl_cli_run_started(s->c, s->answer, err);
+    return json_array_append(s->answers, s->answer) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* Waits for the runs of all pipelines that were set. Returns `r`, or the first error if that is 0. */
+static int wait_for_all(const struct setting *s, int r, struct pl_err *err)
+{
+    const json_t *answer;
+    size_t i;
+
+    json_array_foreach(s->answers, i, answer)
+    {
+        struct pl_err why = {0};
+        int ended = pl_cli_run_started(s->c, answer, &why);
+
+        if (r == 0 && ended < 0) {
+            r = ended;
+            *err = why;
+        }
+    }
+    return r;
 }
 
 /* Creates or updates the pipelines of the file in their order, because a pipeline may read what an earlier
  * one writes. */
 static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
 {
-    _cleanup_(setting_finish) struct setting s = {.c = c, .update = update, .code = json_object()};
+    _cleanup_(setting_finish) struct setting s = {.c = c, .update = update, .code = json_object(), .answers = json_array()};
     const char *filename = pl_cli_value(c, "file");
     int r;
 
@@ -227,9 +254,9 @@ static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
     for (r = pl_cli_spec_read(c, filename, true, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
         r = set_one(&s, err);
         if (r < 0)
-            return r;
+            break;
     }
-    return r;
+    return wait_for_all(&s, r, err);
 }
 
 static int create_pipeline(struct pl_cli *c, struct pl_err *err)
@@ -239,9 +266,9 @@ static int create_pipeline(struct pl_cli *c, struct pl_err *err)
     if (example && pl_cli_value(c, "file"))
         return pl_err_set(err, PL_EUSAGE,
                           "--example copies an example into a folder; create it with -f afterwards: give one of the two");
-    if (example && (pl_cli_flag(c, "dry-run") || pl_cli_flag(c, "strict")))
+    if (example && (pl_cli_flag(c, "dry-run") || pl_cli_flag(c, "strict") || pl_cli_flag(c, "wait")))
         return pl_err_set(err, PL_EUSAGE,
-                          "--dry-run and --strict say nothing of --example, which only copies files: leave them out");
+                          "--dry-run, --strict and --wait say nothing of --example, which only copies files: leave them out");
     if (example)
         return pl_cli_example_write(c, example, c->n_args ? c->args[0] : NULL, err);
     if (c->n_args)
@@ -351,26 +378,23 @@ static int run_pipeline(struct pl_cli *c, struct pl_err *err)
                             json_pack("{s:s*, s:b, s:b}", "stage", stage, "force", (int)pl_cli_flag(c, "force"), "dry_run",
                                       (int)pl_cli_flag(c, "dry-run")),
                             &answer, err);
-    if (r < 0 || c->json)
-        return r < 0 ? r : pl_show_json(answer, err);
-    if (pl_cli_flag(c, "dry-run")) {
+    if (r < 0)
+        return r;
+    if (pl_cli_flag(c, "dry-run") && !c->json)
         say_prices(c, answer);
-        return 0;
-    }
-    pl_show_say(c, "run %s of %zu stage%s\nnext: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"),
-                json_array_size(pl_show_at(answer, "stages")), json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s",
-                pl_show_text_at(answer, "run"));
-    return 0;
+    else if (!pl_cli_flag(c, "dry-run"))
+        pl_show_say(c, "run %s of %zu stage%s\n", pl_show_text_at(answer, "run"), json_array_size(pl_show_at(answer, "stages")),
+                    json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s");
+    return pl_cli_run_started(c, answer, err);
 }
 
-/* Stops or starts the pipeline; `ret`: the answer. */
+/* Stops or starts the pipeline; `ret`: the answer, which the caller prints. */
 static int set_state(const struct pl_cli *c, const char *verb, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
     int r = pipeline_path(c, verb, &path, err);
 
-    r = r < 0 ? r : pl_cli_call((struct pl_cli *)c, "POST", path, NULL, ret, err);
-    return r < 0 || !c->json ? r : pl_show_json(*ret, err);
+    return r < 0 ? r : pl_cli_call((struct pl_cli *)c, "POST", path, NULL, ret, err);
 }
 
 static int stop_pipeline(struct pl_cli *c, struct pl_err *err)
@@ -383,7 +407,7 @@ static int stop_pipeline(struct pl_cli *c, struct pl_err *err)
                     c->args[0]);
     else if (r == 0)
         pl_show_say(c, "pipeline %s was stopped already\n", c->args[0]);
-    return r;
+    return r < 0 || !c->json ? r : pl_show_json(answer, err);
 }
 
 static int start_pipeline(struct pl_cli *c, struct pl_err *err)
@@ -397,10 +421,10 @@ static int start_pipeline(struct pl_cli *c, struct pl_err *err)
     if (!json_is_true(pl_show_at(answer, "changed")))
         pl_show_say(c, "pipeline %s is not stopped; run pipeline %s begins a run\n", c->args[0], c->args[0]);
     else if (*run)
-        pl_show_say(c, "pipeline %s started\nrun %s\nnext: pipelinectl wait run %.8s\n", c->args[0], run, run);
+        pl_show_say(c, "pipeline %s started\nrun %s\n", c->args[0], run);
     else
         pl_show_say(c, "pipeline %s started; its inputs have no commit yet\n", c->args[0]);
-    return 0;
+    return pl_cli_run_started(c, answer, err);
 }
 
 static void show_code(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
@@ -575,6 +599,7 @@ static const struct pl_option create_options[] = {
     {"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
     {"dry-run", 0, NULL, "show what would happen, change nothing"},
     {"strict", 0, NULL, "refuse stages that the cluster cannot run now, and if it does not answer"},
+    PL_CLI_WAIT,
     {"example", 0, "NAME", "copy an example into a folder to start from: plain or params"},
     {0}};
 static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
@@ -583,12 +608,15 @@ static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spe
                                                   {"detach", 0, NULL, "set a pipeline by hand from now on that a source has set"},
                                                   {"strict", 0, NULL,
                                                    "refuse stages that the cluster cannot run now, and if it does not answer"},
+                                                  PL_CLI_WAIT,
                                                   {0}};
 static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "only this stage and the stages that depend on it"},
                                                {"force", 0, NULL, "run every datum again, even if its result exists"},
                                                {"dry-run", 0, NULL,
                                                 "show how many datums would run and be reused; start nothing"},
+                                               PL_CLI_WAIT,
                                                {0}};
+static const struct pl_option start_options[] = {PL_CLI_WAIT, {0}};
 static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "print the spec as it was written"},
                                                    {"origins", 0, NULL,
                                                     "print each field of the stages with its value and where it comes from"},
@@ -642,7 +670,7 @@ static const struct pl_verb verbs[] = {
      "NAME",
      1,
      1,
-     NULL,
+     start_options,
      start_pipeline,
      "Starts a stopped pipeline, with a run over the current data of its inputs.",
      {"start pipeline digits", "start pipeline vision/photos", "start pipeline digits --json"}},

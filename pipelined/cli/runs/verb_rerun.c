@@ -2,30 +2,13 @@
  * the new ones are on a branch of their own, so that nothing reads them and nothing that runs is superseded. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/run_wait.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
 #include <stdio.h>
 
 #define DIFFERENCES_SHOWN 1000 /* most differing files printed for each stage */
-
-/* Waits until the new run has ended. PL_ESTAGE if it did not succeed. */
-static int wait_for(struct pl_cli *c, const char *run, struct pl_err *err)
-{
-    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s/wait", run);
-    bool done = false;
-    int r = 0;
-
-    while (r == 0 && !done) {
-        _cleanup_(json_decrefp) json_t *answer = NULL;
-
-        r = pl_cli_call(c, "GET", path, NULL, &answer, err);
-        done = json_is_true(pl_show_at(answer, "done"));
-        if (r == 0 && done && !pl_streq(pl_show_text_at(answer, "state"), "success"))
-            return pl_err_set(err, PL_ESTAGE, "run %.8s: %s: there is nothing to compare", run, pl_show_text_at(answer, "state"));
-    }
-    return r;
-}
 
 /* Compares one stage's outputs in the two runs, and appends each file that differs to `ret` as {"stage",
  * "path", "change"}. */
@@ -47,6 +30,7 @@ static int compare_stage(struct pl_cli *c, const json_t *job, const char *of, co
     return r;
 }
 
+/* Waits for the run `run`, and lists the files in which its outputs differ from those of the run `of`. */
 static int compare(struct pl_cli *c, const char *of, const char *run, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"STAGE", "stage", NULL}, {"FILE", "path", NULL}, {"CHANGE", "change", NULL}};
@@ -54,8 +38,10 @@ static int compare(struct pl_cli *c, const char *of, const char *run, struct pl_
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", of);
     const json_t *job;
     size_t i, n;
-    int r = wait_for(c, run, err);
+    int r = pl_cli_run_success(c, run, err);
 
+    if (r == PL_ESTAGE)
+        return pl_err_wrap(err, r, "there is nothing to compare");
     r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &before, err);
     json_array_foreach(pl_show_at(before, "jobs"), i, job)
     {
@@ -109,8 +95,7 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
                     as ? ", outputs on branch " : "", as ? as : "");
     if (comparing)
         return compare(c, id, pl_show_text_at(answer, "run"), err);
-    pl_show_say(c, "next: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"));
-    return c->json ? pl_show_json(answer, err) : 0;
+    return pl_cli_run_started(c, answer, err);
 }
 
 static const struct pl_option options[] = {
@@ -118,6 +103,7 @@ static const struct pl_option options[] = {
     {"compare", 0, NULL,
      "wait for the end, and list the files that differ (exit 1); outputs go to branch compare-RUN unless --as names one"},
     {"as", 0, "NAME", "write outputs to this branch of the stages' repos; input branches may have moved on since"},
+    PL_CLI_WAIT,
     {0}};
 
 static const struct pl_verb verbs[] = {

@@ -1,6 +1,7 @@
 /* retry job: tries the failed datums of one failure group again; the others stay failed. */
 #include "pipelined/cli/runs/failure_text.h"
 #include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/run_wait.h"
 #include "pipelined/cli/support/server_client.h"
 
 /* Refuses a command line that does not say which of the groups is meant, and lists them. */
@@ -63,20 +64,22 @@ static int retry_job(struct pl_cli *c, struct pl_err *err)
         return r;
     path = pl_http_path_make("/api/v1/jobs/%s/%s/%s/retry", job.project, job.stage, job.run);
     r = pl_cli_call(c, "POST", path, json_pack("{s:s}", "group", group), &answer, err);
-    if (r < 0 || c->json)
-        return r < 0 ? r : pl_show_json(answer, err);
+    if (r < 0)
+        return r;
     n = pl_show_int_at(answer, "datums");
     rest = pl_show_int_at(answer, "untried");
     pl_show_say(c, "run %s tries %lld datum%s of %s again", pl_show_text_at(answer, "run"), (long long)n, n == 1 ? "" : "s",
                 job.stage);
     if (rest)
         pl_show_say(c, "; the other %lld failed one%s not tried", (long long)rest, rest == 1 ? " is" : "s are");
-    pl_show_say(c, "\nnext: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"));
-    return 0;
+    pl_show_say(c, "\n");
+    return pl_cli_run_started(c, answer, err);
 }
 
 static const struct pl_option options[] = {
-    {"group", 0, "GROUP", "only the datums of this failure group, as inspect job lists them; not needed if there is one"}, {0}};
+    {"group", 0, "GROUP", "only the datums of this failure group, as inspect job lists them; not needed if there is one"},
+    PL_CLI_WAIT,
+    {0}};
 
 static const struct pl_verb verbs[] = {
     {"retry",

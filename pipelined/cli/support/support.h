@@ -13,6 +13,7 @@
  *   job_table      prints a run's jobs as a table
  *   progress       progress line on a terminal
  *   push_ops       sends operations to a branch and prints the result
+ *   run_wait       waits for runs
  *   server_client  finds the server's address and token; makes requests
  *   show           tables, fields and JSON output
  *
