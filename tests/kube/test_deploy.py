@@ -61,7 +61,7 @@ def installed(plane, deploy):
 @pytest.mark.parametrize("components", [[], *([name] for name in COMPONENTS), ["restricted", "bucket"]], ids=lambda names: "+".join(names) or "none")
 def test_the_api_server_takes_it(plane, deploy, installed, components):
     documents = rendered(chosen(deploy, components))
-    assert len(documents) == 17 + (2 if "gpu-use" in components else 0)
+    assert len(documents) == 16 + (2 if "gpu-use" in components else 0)
     for document in documents:
         status, said = plane.apply(document, dry_run=True)
         assert status in (200, 201), said
