@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { age, ago, counted, duration, figure, number, percent, size, spelled, utc, when } from "../src/core/format";
+import { age, ago, clock, counted, duration, figure, number, percent, size, spelled, utc, when } from "../src/core/format";
 
 const NOW = new Date(2026, 10, 26, 14, 0, 0).getTime(); // local
 const before = (seconds: number) => (NOW - seconds * 1000) * 1000;
+
+describe("the clock", () => {
+  it.each([[Infinity, "14:00:01"], [8_000, "14:00:01"], [7_999, "14:00:01.9"], [800, "14:00:01.9"], [799, "14:00:01.962"]])("where %d ms are shown says %s", (span, text) => expect(clock((NOW + 1962) * 1000, span)).toBe(text));
+  it("tells the ends of a view apart", () => {
+    for (const width of [10, 300, 799, 800, 2_000, 7_999, 8_000, 60_000]) expect(clock(NOW * 1000, width)).not.toBe(clock((NOW + width) * 1000, width));
+  });
+});
 
 describe("numbers", () => {
   it.each([[0, "0"], [999, "999"], [120000, "120,000"], [1e9, "1,000,000,000"]])("%d is %s", (n, text) => expect(number(n)).toBe(text));

@@ -88,10 +88,12 @@ export function when(us: number, nowMs: number): string {
   return days === 1 ? "yesterday" : date(then, now);
 }
 
-// "12:40:07" in local time.
-export function clock(us: number): string {
+// "12:40:07" in local time; "12:40:07.2" and "12:40:07.215" where the time that is shown, `spanMs`, is so short that seconds would not tell its moments apart.
+export function clock(us: number, spanMs = Infinity): string {
   const then = new Date(us / 1000);
-  return `${two(then.getHours())}:${two(then.getMinutes())}:${two(then.getSeconds())}`;
+  const digits = spanMs < 800 ? 3 : spanMs < 8_000 ? 1 : 0;
+  const part = digits > 0 ? `.${then.getMilliseconds().toString().padStart(3, "0").slice(0, digits)}` : "";
+  return `${two(then.getHours())}:${two(then.getMinutes())}:${two(then.getSeconds())}${part}`;
 }
 
 // For `title`: "2026-11-26 12:40:07 UTC".

@@ -115,6 +115,7 @@ export function Lanes({ run }: { run: Run }) {
     if (next) look(next.from === whole.from && next.to === whole.to ? null : next);
     return next !== null;
   };
+  const span = (shown.to - shown.from) / 1000;
   const words = gpuSentence(timeline);
   const inView = new Set(timeline.stages.flatMap((stage) => stage.lanes.flatMap((lane) => lane.spans.map((span) => CLASS[span.phase] ?? (lane.gpus > 0 ? "p-gpu" : "p-cpu")))));
   return (
@@ -126,7 +127,7 @@ export function Lanes({ run }: { run: Run }) {
           <button type="button" class="btn small" onClick={() => act("+")} aria-label="Show less time">+</button>
           <button type="button" class="btn small" onClick={() => act("0")} disabled={!view}>Whole run</button>
         </span></p>
-      <div class="scroll" tabIndex={0} role="group" aria-label={`Workers from ${clock(shown.from)} to ${clock(shown.to)}; + and - zoom, arrows move, 0 shows the whole run`}
+      <div class="scroll" tabIndex={0} role="group" aria-label={`Workers from ${clock(shown.from, span)} to ${clock(shown.to, span)}; + and - zoom, arrows move, 0 shows the whole run`}
         onKeyDown={(event) => { if (!event.ctrlKey && !event.metaKey && !event.altKey && act(event.key)) event.preventDefault(); }}>
         <Drawing timeline={timeline} />
       </div>

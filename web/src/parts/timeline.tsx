@@ -9,7 +9,7 @@ import { isWaiting, isOver } from "../core/states";
 const W = 1032;
 const LEFT = 180;
 const ROW = 26;
-const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 604800].map((s) => s * 1000);
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 604800].map((s) => s * 1000)];
 
 // Round times for about six ticks between two moments (ms).
 export function ticks(from: number, to: number): number[] {
@@ -20,8 +20,8 @@ export function ticks(from: number, to: number): number[] {
 }
 
 export function tickText(ms: number, span: number): string {
-  const text = clock(ms * 1000);
-  if (span < 8_000) return `${text.slice(3)}${(ms % 1000 / 1000).toFixed(1).slice(1)}`;
+  const text = clock(ms * 1000, span);
+  if (span < 8_000) return text.slice(3);
   return span < 600_000 ? text : text.slice(0, 5);
 }
 
