@@ -69,7 +69,7 @@ def cell(row, name):
 
 
 def table(rows):
-    known = ["ours", *(kind.name for kind in peers.EVERY), "xargs", "raw", "by hand", *(kind.name for kind in bucket.EVERY)]
+    known = ["ours", *(kind.name for kind in peers.EVERY), "xargs", "raw", "by hand", *(kind.name for kind in bucket.EVERY), bucket.NAME]
     names = [name for name in dict.fromkeys(known) if any(name in row["values"] for row in rows)]
     lines = [["work", *names, "goal", "met"]]
     for row in rows:

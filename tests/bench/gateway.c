@@ -6,8 +6,8 @@
  *   list   COUNT pages of 1,000 keys, each from anywhere in a bucket with N keys "dddd/fffff" as spine.py makes them
  *   parts  one object "large" of COUNT parts of N bytes
  *
- * Bodies are signed by their hash. Prints one JSON line: seconds, requests a second, p50 and p99 of a request in ms. Any answer but 2xx ends
- * it. */
+ * PL_BENCH_ACCESS_KEY: the access key, for another server than ours. Bodies are signed by their hash. Prints one JSON line: seconds, requests
+ * a second, p50 and p99 of a request in ms. Any answer but 2xx ends it. */
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
 #include "storage/s3/sigv4.h"
@@ -43,7 +43,7 @@ struct connection {
     char head[KEPT_BYTES + 1];
 };
 
-static const char *host, *port, *secret, *bucket;
+static const char *host, *port, *access_key = "pipelined", *secret, *bucket;
 static struct sockaddr_in address;
 static struct connection connections[CONNECTIONS_MAX];
 
@@ -92,7 +92,7 @@ static void make(struct request *r, const char *method, const char *path, const 
     check(pl_buf_addf(&r->bytes, &err, " HTTP/1.1\r\nHost: %s\r\nx-amz-content-sha256: %s\r\nx-amz-date: %s\r\nAuthorization: ",
                       where, hex, time_text),
           &err);
-    check(pl_sigv4_authorization(&q, &scope, &key, "pipelined", time_text, &r->bytes, NULL, &err), &err);
+    check(pl_sigv4_authorization(&q, &scope, &key, access_key, time_text, &r->bytes, NULL, &err), &err);
     check(pl_buf_addf(&r->bytes, &err, "\r\nContent-Length: %zu\r\n\r\n", len), &err);
     check(pl_buf_add(&r->bytes, body, len, &err), &err);
 }
@@ -389,6 +389,8 @@ int main(int argc, char **argv)
     host = argv[2];
     port = argv[3];
     secret = argv[4];
+    if (getenv("PL_BENCH_ACCESS_KEY"))
+        access_key = getenv("PL_BENCH_ACCESS_KEY");
     bucket = argv[5];
     n_connections = (unsigned)atoi(argv[6]);
     count = strtoull(argv[7], NULL, 10);

@@ -22,6 +22,7 @@
 #   real      a push on a real kubelet beside a bare pod with the same containers ("raw"); as root, in a corner of the machine
 #   puts      10,000 files one by one into an open commit
 #   gateway   S3: objects of 4 KiB, one of 256 MiB in parts, pages of a bucket with 1,000,000 keys
+#   gateway-down   2 GiB by s5cmd, out of the gateway and out of another S3 server
 #   sources_idle   1,000 sources in git with nothing new, over two rounds of looks: processor and memory
 #   sources_large  a push to a repository of 100,000 files and 10,000 commits, beside git fetch
 #   sources_push   a push to a small one, until its job runs

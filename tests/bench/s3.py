@@ -99,9 +99,12 @@ def ingest(bench):
         requests = work.counted()
         found = rounds(bench, [("ours", work.ours), ("raw", work.raw)] + [
             (peer.name, lambda round_, p=peer: p.folder(source, f"{bucket.make()}/files")) for peer in peers])
-    goals = {"raw": 1.2, "rclone": 1 / 20, "s5cmd": 1 / 20, "restic": 1 / 5}
-    bench.row(f"{many:,} × 4 KiB into a bucket, durable", "s", found, "≤ 1.2 × raw, ≤ 1/20 × rclone and s5cmd, ≤ 1/5 × restic",
-              bench.at_most_times(found, goals))
+    raw = {name: found.pop(name) for name in ("raw",) if name in found}
+    bench.row(f"{many:,} × 4 KiB into a bucket, durable", "s", found, "≤ 1/20 × rclone and s5cmd, ≤ 1/5 × restic",
+              bench.at_most_times(found, {"rclone": 1 / 20, "s5cmd": 1 / 20, "restic": 1 / 5}))
+    if "ours" in found:
+        beside = {"ours": found["ours"], **raw}
+        bench.row("… beside a client that puts the same packs (raw)", "s", beside, "≤ 1.2 × raw", bench.at_most_times(beside, {"raw": 1.2}))
     bench.row("… requests, read back included", "requests", {"ours": requests}, "≤ 12", requests <= 12)
 
 
@@ -153,9 +156,39 @@ def large(bench):
             down = rounds(bench, [("ours", lambda _: once(lambda got: target.ctl("get", "file", "-q", "large@b0:/large.bin", "-o", got)))] + [
                 (peer.name, lambda _, p=peer: once(lambda got: p.down(places[p.name], got))) for peer in peers])
     for way, found in (("up", up), ("down", down)):
-        best = {name: 1 / 0.9 for name in ("s5cmd", "rclone") if name in found}
-        bench.row(f"{size >> 20:,} MiB of random bytes in one file, {way}", "s", found, "≥ 0.9 × the best of s5cmd and rclone",
+        best = {name: 1 / 0.95 for name in ("s5cmd", "rclone") if name in found}
+        bench.row(f"{size >> 20:,} MiB of random bytes in one file, {way}", "s", found, "≥ 0.95 × the best of s5cmd and rclone",
                   bench.at_most_times(found, best))
+
+
+# ---- out of our gateway ----
+
+def gateway_down(bench):
+    size = bench.scaled(2 << 30)
+    folder = bench.folder / "gateway-down"
+    folder.mkdir()
+    path, got = folder / "large.bin", folder / "got"
+    bench.say(f"gateway-down: one file of {size >> 20} MiB by s5cmd, out of our gateway and out of {buckets.NAME}")
+    data.make_large(path, size)
+    with buckets.Bucket(bench) as bucket, ours.Daemon(folder / "ours", ["--s3-listen", "127.0.0.1:0"]) as target:
+        client = buckets.S5cmd(bucket)
+        place = f"{bucket.make()}/large.bin"
+        client.up(path, place)
+        bucket.warm()
+        target.ctl("create", "repo", "large")
+        target.ctl("put", "file", "-q", "large@master:/large.bin", "-f", path)
+        env = dict(line.removeprefix("export ").split("=", 1) for line in target.ctl("s3", "env").out.splitlines() if line.startswith("export "))
+        env = {name: value.strip("'") for name, value in env.items()}
+        env["S3_ENDPOINT_URL"], env["AWS_REGION"] = env["AWS_ENDPOINT_URL"], env["AWS_DEFAULT_REGION"]
+
+        def once(place, env=None):
+            got.unlink(missing_ok=True)
+            return client.run(client.program, "--log", "error", "cp", f"s3://{place}", got, env=env)
+
+        found = rounds(bench, [("ours", lambda _: once("master.large.default/large.bin", env)), (buckets.NAME, lambda _: once(place))])
+        if got.stat().st_size != size:
+            raise measure.Failed(f"{got.stat().st_size} bytes came")
+    bench.row(f"{size >> 20:,} MiB in one file out of the gateway by s5cmd", "s", found, f"≥ 0.95 × {buckets.NAME}", bench.at_most_times(found, {buckets.NAME: 1 / 0.95}))
 
 
 # ---- some of very many ----
@@ -199,4 +232,4 @@ def some(bench):
             bench.row("… requests", "requests", {"ours": requests[what]}, f"≤ {most:,}", requests[what] <= most)
 
 
-EVERY = {"s3-ingest": ingest, "s3-large": large, "s3-some": some}
+EVERY = {"s3-ingest": ingest, "s3-large": large, "gateway-down": gateway_down, "s3-some": some}
