@@ -24,3 +24,9 @@ def free_controllers():
 def groups():
     """Folders of workers' groups, wherever daemons made them."""
     return lambda: sorted(ROOT.glob("*/worker-*"))
+
+
+def only(found, what):
+    """The one thing that found() gives, once those of earlier tests have gone."""
+    one, = kit.wait_until(lambda: len(found()) == 1 and found(), lambda: f"only one {what}: {found()}")
+    return one

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import ROOT, kit
+from conftest import ROOT, kit, only
 
 USER = 1000
 LIMIT = "32Mi"
@@ -89,7 +89,7 @@ def test_a_user_limits_workers_in_a_group_that_was_delegated(delegated, gate):
     run = p.commit("in", {"f": "1"})["run"]
     gate.arrived()
     kit.wait_until(lambda: len(here.workers()) == 1, "the group of the first stage's worker to go")
-    agent, = kit.workers_of(d)
+    agent = only(lambda: kit.workers_of(d), "worker")
     assert group_of(agent) == f"0::{own}/daemon"
     gate.leave_open()
     p.wait(run)

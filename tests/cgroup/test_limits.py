@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from conftest import ROOT, kit
+from conftest import ROOT, kit, only
 
 LIMIT = "32Mi"
 OUT_OF_MEMORY = f"killed by signal 9 (SIGKILL), out of memory: it needs more than the {LIMIT} of its resources.memory"
@@ -93,7 +93,7 @@ def test_the_sandbox_is_in_a_group_and_nobody_else(project, gate, groups):
     project.repo("in").stages(kit.sh("s", f"{gate.wait}; sleep 0 && echo >$PL_OUT/f", resources={"memory": LIMIT, "cpu": 2}))
     run = project.commit("in", {"f": "1"})["run"]
     gate.arrived()
-    group, = groups()
+    group = only(groups, "group")
     cores = len(os.sched_getaffinity(0))
     assert [text(group, name) for name in ("memory.max", "memory.swap.max", "memory.oom.group")] == [str(32 << 20), "0", "1"]
     assert text(group, "cpu.weight") == str(1 + (1024 * min(2, cores) - 2) * 9999 // 262142)
@@ -101,7 +101,7 @@ def test_the_sandbox_is_in_a_group_and_nobody_else(project, gate, groups):
         assert int(text(group, "pids.max")) <= int(f.read()) // 4
     names = sorted({os.path.basename(kit.cmdline(pid).split(b"\0")[0]).decode() for pid in map(int, text(group, "cgroup.procs").split())})
     assert names == ["bwrap", "pl-runner", "python3", "sh"], names
-    agent, = kit.workers_of(project.d)
+    agent = only(lambda: kit.workers_of(project.d), "worker")
     assert group_of(agent) == "0::/" and group_of(project.d.process.pid) == "0::/"
     (group / "pids.max").write_text(str(len(text(group, "cgroup.procs").split()) - 1), encoding="ascii")
     gate.leave_open()
@@ -114,7 +114,7 @@ def test_a_sandbox_killed_from_outside_is_no_try(project, gate, groups):
     project.repo("in").stages(kit.sh("s", f"{gate.wait}; echo >$PL_OUT/f", resources={"memory": LIMIT}))
     run = project.commit("in", {"f": "1"})["run"]
     gate.arrived()
-    group, = groups()
+    group = only(groups, "group")
     for pid in map(int, text(group, "cgroup.procs").split()):
         if kit.cmdline(pid).startswith(b"bwrap"):
             os.kill(pid, signal.SIGKILL)

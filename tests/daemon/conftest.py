@@ -133,7 +133,7 @@ class Daemon:
         self.process = None
 
     # --- faces
-    def http(self, method, path, body=None, headers=None, token=True, raw=False, timeout=60):
+    def http(self, method, path, body=None, headers=None, token=True, raw=False, timeout=150):
         data = body
         sent = dict(headers or {})
         if body is not None and not isinstance(body, (bytes, bytearray)):
@@ -204,6 +204,10 @@ class Daemon:
                 return self.get(f"/runs/{run}")
             if time.monotonic() > deadline:
                 pytest.fail(f"run {run[:8]} did not end: {json.dumps(self.get(f'/runs/{run}'), indent=1)}\n{self.log()[-3000:]}")
+
+    def run_of_git(self, sha):
+        """The newest run of a commit of a source: it has one once the run has jobs, which is soon after the stages are set."""
+        return wait_until(lambda: self.get("/runs", commit=sha)["runs"], f"a run of commit {sha[:8]}")[0]
 
     def job(self, run, stage):
         """The stage's job, None before it is there."""

@@ -32,12 +32,12 @@ class User:
     def get(self, path):
         return self.d.http("GET", "/api/v1" + path, token=self.token)
 
-    def ctl(self, *args, ok=True, home=None):
-        """pipelinectl with nothing but the address and the token in its environment."""
+    def ctl(self, *args, ok=True, home=None, env=None):
+        """pipelinectl with nothing but the address, the token and `env` in its environment."""
         home = home or self.d.root
         process = subprocess.run([os.path.join(BIN, "pipelinectl"), *map(str, args)], capture_output=True, text=True, cwd=home, timeout=120, check=False,
                                  env={"PATH": os.environ["PATH"], "HOME": str(home), "XDG_DATA_HOME": str(home) + "/none", "PIPELINED_URL": self.d.url,
-                                      "PIPELINED_TOKEN": self.token, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")})
+                                      "PIPELINED_TOKEN": self.token, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **(env or {})})
         assert not SANITIZER.search(process.stderr), process.stderr
         assert not ok or process.returncode == 0, process.stderr
         return process

@@ -100,10 +100,10 @@ def test_what_an_early_leaver_wrote_is_not_kept(project):
 
 
 def test_the_timeout_is_of_each_datum(project):
-    project.repo("in").stages(stage(loop('case $PL_INPUT_IN in */f01) sleep 600;; esac\n' + COPY), datum={"timeout": "2s"}))
+    project.repo("in").stages(stage(loop('case $PL_INPUT_IN in */f01) sleep 600;; esac\n' + COPY), datum={"timeout": "5s"}))
     run = project.run("in", files(3), state="failure")
     failed, = [d for d in project.datums("s", run["id"]) if d["state"] == "failed"]
-    assert failed["reason"] == "timed out after 2s"
+    assert failed["reason"] == "timed out after 5s"
     assert run["job"]["s"]["datums"]["done"] == 2
 
 

@@ -349,7 +349,7 @@ def test_the_files_of_a_reference_are_in_no_key_and_an_update_says_so(project):
     def price(stages):
         body = {"spec": json.dumps({"pipeline": "p", "project": project.name, "stages": stages}), "filename": "spec.json", "dry_run": True, "update": True}
         change, = project.d.post("/pipelines", body)["stages"]
-        return change.get("what"), change["again"]["datums"], change["again"]["at_most"]
+        return change.get("what"), change["again"]["datums"], change["again"]["estimated"]
 
     project.repo("in", "model").commit("model", {"m.bin": "1", "m.txt": "2"})
     project.stages(*spec(["*.bin"]))

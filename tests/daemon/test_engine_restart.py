@@ -158,7 +158,7 @@ def test_a_worker_that_no_daemon_knows_ends_with_the_next_start(make_daemon, tmp
     change(daemon, "DELETE FROM worker")
     daemon.start()
     assert daemon.stop() == 0
-    wait_until(lambda: stray not in workers_of(daemon), "the worker to end", 10)
+    wait_until(lambda: stray not in workers_of(daemon), "the worker to end")
 
 
 def test_rows_that_were_leased_anew_are_the_newer_tasks(make_daemon, tmp_path):

@@ -172,5 +172,6 @@ def test_a_sandbox_that_is_killed_from_outside_is_no_try(daemon, tmp_path):
             os.kill(int(child), signal.SIGKILL)
     job = daemon.wait_job(run, "s", lambda j: "trying again" in j["reason"] or j["state"] == "failure", "to say that it waits")
     assert job["state"] == "running" and "its worker ended: its sandbox was killed from outside" in job["reason"], job
-    assert sorted((d["state"], d["attempt"]) for d in p.datums("s", run)) == [("lost", 1), ("lost", 1), ("success", 1)], "a, and of b no try"
+    tries = lambda: sorted((d["state"], d["attempt"]) for d in p.datums("s", run))
+    wait_until(lambda: tries() == [("lost", 1), ("lost", 1), ("success", 1)], lambda: f"a, and of b no try: {tries()}")
     daemon.post(f"/runs/{run}/stop")

@@ -113,7 +113,7 @@ def test_following_ends_with_a_job_that_does_not_end_well(project, gate, state):
         else:
             gate.open()
         assert project.wait(run)["state"] == state
-        wait_until(lambda: log.ended, "the end of the log", timeout=10)
+        wait_until(lambda: log.ended, "the end of the log")
 
 
 def test_following_a_job_that_has_ended_gives_its_log_and_ends(project):

@@ -301,10 +301,10 @@ def test_what_goes_gives_its_space_back(make_daemon):
     rule(d, "in", commits=1)
     freed(3 * 290_000)
     assert ids(p, "in") == [c["id"] for c in p.commits("in")] and len(ids(p, "in")) == 1
-    p.push("in", "side", os.urandom(400_000), branch="side")
+    p.wait(p.push("in", "side", os.urandom(400_000), branch="side")["run"])  # what a run reads stays
     d.ctl("delete", "branch", "in@side")
     freed(390_000)
-    p.push("gone", "x", os.urandom(500_000))
+    p.wait(p.push("gone", "x", os.urandom(500_000))["run"])
     d.ctl("delete", "repo", "gone")
     freed(490_000)
     assert p.read("in", "f") == newest[3] == p.read("s", "f") and len(p.read("s", "own")) == 200_000

@@ -12,7 +12,7 @@ import urllib.parse
 
 import openmetrics
 import pytest
-from conftest import TOP, HttpError, sh, wait_until, workers_of
+from conftest import TOP, HttpError, runs_end, sh, wait_until, workers_of
 from people import User
 from s3_mock_server import S3Mock
 
@@ -92,12 +92,14 @@ def test_requests_to_the_bucket_are_counted_with_its_refusals(make_daemon, tmp_p
         return mock.requests() - counted()[0]
 
     p.push("in", "a", b"1")
+    runs_end(d)  # of each push: its end is written to the bucket, too
     requests, retries, refused = counted()
     probes = uncounted()  # with which the start finds out what the bucket can do
     assert requests > 0 and retries == 0 and refused == {"forbidden": 0, "busy": 0, "error": 0}
     mock.fault("503", "PUT", times=3)
     mock.fault("500", "PUT", times=2)
     p.push("in", "b", b"2")
+    runs_end(d)
     more, again, refused = counted()
     assert more >= requests + 6 and again == 5 and refused == {"forbidden": 0, "busy": 3, "error": 2}
     assert abs(uncounted() - probes) <= 1, "each request is counted; one may come between the two readings"

@@ -219,16 +219,18 @@ def test_a_large_commit_arrives_in_parts_that_go_on_after_a_restart(daemon, rece
 # --- receivers that fail
 
 def test_events_wait_in_order_while_the_receiver_fails(daemon, receiver):
-    receiver.replies = [500, 404]
+    receiver.replies, receiver.always = [500, 404], 500
     notify(daemon, receiver)
     names = [f"r{i}" for i in range(5)]
     daemon.default.repo(*names)
     shown = wait_until(lambda: rule(daemon)["state"] == "failing" and rule(daemon), "a failure")
     assert re.search(r"status (500|404)", shown["error"]) and shown["waiting"] == 5 and shown["failures"] > 0
     assert "failing" in daemon.ctl("list", "notify").out
-    bodies = receiver.wait(7)
-    assert repos(bodies) == ["r0", "r0", *names] and bodies[0]["delivery"] == bodies[1]["delivery"] == bodies[2]["delivery"]
+    receiver.always = 200
     shown = settled(daemon)
+    bodies = receiver.bodies()
+    tries = len(bodies) - 4
+    assert tries >= 3 and repos(bodies) == ["r0"] * tries + names[1:] and len({body["delivery"] for body in bodies[:tries]}) == 1
     assert (shown["state"], shown["sent"], shown["given_up"]) == ("ok", 5, 0)
 
 

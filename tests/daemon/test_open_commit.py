@@ -282,7 +282,7 @@ def test_an_open_commit_on_an_empty_branch(daemon):
 
 def test_puts_gather_where_the_repo_says_so(daemon):
     d = daemon
-    d.post("/repos", {"name": "in", "commit_window": "300ms"})
+    d.post("/repos", {"name": "in", "commit_window": "3s"})
     answers = [d.push("in", f"f{i}", str(i)) for i in range(20)]
     answers.append(d.default.commit("in", {"g": "1"}, ["f3"]))
     commit, = {a["commit"] for a in answers}

@@ -49,10 +49,10 @@ def test_a_failed_datum_is_tried_again_as_often_as_the_spec_says(project):
 
 
 def test_a_datum_that_takes_too_long_is_stopped(project):
-    project.repo("in").stages(sh("s", "echo before; sleep 600", datum={"timeout": "1s"}))
+    project.repo("in").stages(sh("s", "echo before; sleep 600", datum={"timeout": "3s"}))
     run = project.run("in", {"f": "1"}, state="failure")
     attempt, = project.datums("s", run["id"])
-    assert attempt["timed_out"] and "1s" in attempt["reason"], attempt
+    assert attempt["timed_out"] and "3s" in attempt["reason"], attempt
     assert attempt["tail"] == "before\n"
     assert "timeout" in run["job"]["s"]["reason"] or "timed out" in run["job"]["s"]["reason"], run["job"]["s"]["reason"]
 

@@ -72,7 +72,7 @@ def test_rows_run_in_order_and_come_back_as_one_result(start):
 @pytest.mark.parametrize("script, timeout_ms, expected", [
     ("kill -SEGV $$", 0, {"signal": 11, "exit_code": 0, "reason": "killed by signal 11 (SIGSEGV)"}),
     ("kill -9 $$", 0, {"signal": 9, "oom": False, "reason": "killed by signal 9 (SIGKILL)"}),
-    ("echo before; sleep 100", 300, {"signal": 9, "timed_out": True, "reason": "timed out after 300ms", "tail": "before\n"}),
+    ("echo before; sleep 100", 2000, {"signal": 9, "timed_out": True, "reason": "timed out after 2s", "tail": "before\n"}),
     ("cat nothing", 0, {"exit_code": 1, "reason": "exit code 1", "tail": "cat: nothing: No such file or directory\n"}),
     ("ln -s /etc/passwd $PL_OUT/l", 0, {"exit_code": 0, "reason": "out/l is a link to /etc/passwd"}),
     ("mkfifo $PL_OUT/p", 0, {"exit_code": 0, "reason": "out/p is a FIFO"}),
@@ -155,6 +155,7 @@ def test_unsent_output_of_a_task_that_is_taken_back_is_dropped_with_one_line(sta
     daemon.hold_back("log")
     daemon.give("t1", [row()])
     eventually((tmp_path / "printed").exists)
+    daemon.holds("t1")
     daemon.take_back("t1")
     daemon.holds()
     daemon.hold_back()
@@ -366,7 +367,7 @@ def test_a_worker_whose_daemon_ends_does_not_wait_for_its_renewal(start):
     daemon, worker = start(attach={"lease_ms": 180000, "renew_ms": 60000})
     daemon.wait(lambda: daemon.renews and daemon.nexts)
     daemon.end()
-    assert worker.end(5) == 0
+    assert worker.end(20) == 0
 
 
 def test_a_daemon_that_holds_no_renewal_is_asked_as_often_as_it_wants(start):
@@ -450,7 +451,7 @@ def test_sigterm_while_idle_ends_at_once(start):
     daemon, worker = start()
     daemon.wait(lambda: daemon.nexts)
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.end(5) == 0
+    assert worker.end(20) == 0
 
 
 def test_a_result_survives_the_daemon(start, tmp_path):
@@ -520,7 +521,7 @@ def test_a_killed_agent_takes_an_idle_runner_with_it(start):
     assert len(children) == 1
     pidfd = os.pidfd_open(children[0])
     worker.process.kill()
-    assert select.select([pidfd], [], [], 10)[0], "the runner has ended"
+    assert select.select([pidfd], [], [], 60)[0], "the runner has ended"
     os.close(pidfd)
 
 
@@ -583,7 +584,7 @@ def test_a_killed_agent_takes_the_sandbox_with_it(start, tmp_path):
     worker.process.kill()
     worker.process.wait()
     for fd in fds:
-        assert select.select([fd], [], [], 10)[0]
+        assert select.select([fd], [], [], 60)[0]
         os.close(fd)
 
 

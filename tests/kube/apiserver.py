@@ -6,6 +6,7 @@ import ssl
 import urllib.parse
 
 MERGE = "application/merge-patch+json"
+RETRIES, RETRY_S = 5, 0.5  # of what the server could not do just now
 
 
 class Refused(Exception):
@@ -93,9 +94,10 @@ class Api:
         self.requests[method, words[0], "/".join(words[2:])] += 1
 
     async def request(self, method, path, body=None, content_type="application/json"):
-        """The JSON of the answer. Refused; Lost when the server is away."""
+        """The JSON of the answer. Refused; Lost when the server is away. Retries server errors (5xx), except for POST, as of an etcd that was too slow."""
         async with self.free:
             self.count(method, path)
+            tries = 0
             while True:
                 reused = bool(self.idle)
                 connection = self.idle.pop() if reused else await self.connect()
@@ -110,7 +112,10 @@ class Api:
                     connection[1].close()
                     raise
                 self.idle.append(connection)
-                break
+                if code < 500 or method == "POST" or tries == RETRIES:
+                    break
+                tries += 1
+                await asyncio.sleep(RETRY_S)
         if code >= 400:
             raise Refused(code, answer)
         return answer

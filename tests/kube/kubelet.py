@@ -59,6 +59,8 @@ class Node:
     def __init__(self, made):
         self.made, self.name = made, made["name"]
         self.up = True
+        self.ends = None  # an async function that ends a pod; None while the node stays
+        self.ended = set()  # uids of the pods that it was called for
         self.held = {}  # {uid: {resource: [device ids]}}
 
     def free(self, resource):
@@ -212,9 +214,11 @@ class Kubelet:
         if self.claims:
             self.spawn(self.claims.on_pod(kind, pod))
         node = self.nodes.get(pod["spec"].get("nodeName"))
-        if node is None or not node.up:
-            return
         worker = self.workers.get(uid)
+        if node is not None and node.ends and worker is None and kind != "DELETED":  # the scheduler heard too late that the node goes
+            self.end_with(node, [pod])
+        if node is None or not node.up or node.ends and worker is None:
+            return
         if worker is None and kind != "DELETED" and phase(pod) not in ("Succeeded", "Failed"):
             worker = self.workers[uid] = (pods.Played if self.play else pods.Pod)(self, node, pod)
             worker.task = self.spawn(worker.life())
@@ -315,6 +319,15 @@ class Kubelet:
         """By its node, which is short of something."""
         self.call(self.worker_of(name).fail("Evicted", message, ("TerminationByKubelet", message)))
 
+    def bind(self, name, node):
+        """As the scheduler does; nothing when it did already."""
+        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+
+        async def post():
+            with contextlib.suppress(apiserver.Refused):
+                await self.api.request("POST", f"/api/v1/namespaces/{self.namespace}/pods/{name}/binding", binding)
+        self.call(post())
+
     def preempt(self, name):
         """By the scheduler, for a more important pod."""
         self.call(self.disrupt(self.pod(name), "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod", None))
@@ -341,12 +354,26 @@ class Kubelet:
         now, path = containers.stamp(), f"/api/v1/nodes/{node.name}"
         unknown = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status.", "lastTransitionTime": now,
                    "lastHeartbeatTime": now}
+        node.ends = self.taint
         ready = [{**one, **unknown} for one in (await self.api.get(path))["status"]["conditions"]]
         await self.api.patch(f"{path}/status", {"status": {"conditions": ready}})
         lost = [{"key": "node.kubernetes.io/unreachable", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
         await self.api.patch(path, {"spec": {"taints": [*node.made["taints"], *lost]}})
-        for pod in self.on_node(node.name):
-            await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
+        await self.end_with(node, self.on_node(node.name))
+
+    async def taint(self, pod):
+        """As the taint manager does on a node that has a taint with NoExecute."""
+        await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
+
+    def end_with(self, node, pods_there):
+        """Ends pods with their node, each once; the task in which it does."""
+        new = [pod for pod in pods_there if pod["metadata"]["uid"] not in node.ended]
+        node.ended.update(pod["metadata"]["uid"] for pod in new)
+
+        async def end_all():
+            for pod in new:
+                await node.ends(pod)
+        return self.spawn(end_all())
 
     def reclaim_node(self, name):
         """As a cloud takes back a spot node: a taint, its pods are told to end in their grace, and when they have it is gone."""
@@ -354,27 +381,31 @@ class Kubelet:
             node, path = self.nodes[name], f"/api/v1/nodes/{name}"
             taint = {"key": "node.kubernetes.io/out-of-service", "value": "spot", "effect": "NoExecute"}
             await self.api.patch(path, {"spec": {"taints": [*node.made["taints"], taint]}})
-            for pod in self.on_node(name):
-                await self.disrupt(pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", None)
+            node.ends = self.taint
+            await self.end_with(node, self.on_node(name))
         self.call(reclaim())
         self.until(lambda: not self.on_node(name), f"pods of node {name} have ended")
         self.remove_node(name)
 
     def remove_node(self, name):
-        """The Node goes, and the pods that were on it."""
+        """The Node goes, and the pods that were on it, and those that the scheduler still puts there, since it heard first that the others ended."""
         async def remove():
             node = self.nodes[name]
             if node.up:
                 node.up = False
                 for worker in [worker for worker in self.workers.values() if worker.node is node]:
                     await worker.vanish()
+            node.ends, node.ended = self.collect, set()  # also of pods that were evicted when the node was lost
             await self.forget(f"/api/v1/nodes/{name}")
-            for pod in self.on_node(name):
-                path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-                with contextlib.suppress(apiserver.Refused):
-                    await self.api.patch(f"{path}/status", {"status": {"phase": "Failed"}})
-                await self.disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists", 0)
+            await self.end_with(node, self.on_node(name))
         self.call(remove())
+
+    async def collect(self, pod):
+        """As the garbage collector of pods does whose node is no more."""
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        with contextlib.suppress(apiserver.Refused):
+            await self.api.patch(f"{path}/status", {"status": {"phase": "Failed"}})
+        await self.disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists", 0)
 
     def finish(self, name, **codes):
         """Lets a played pod end that waits for it (pods.on_demand): exit codes by container."""

@@ -13,7 +13,8 @@ import apiserver
 import containers
 import volumes
 
-RETRY_S = 0.2  # a real kubelet's are 10 s and more
+RETRY_S = 0.2     # a real kubelet's are 10 s and more
+PULL_RETRY_S = 3  # so long is ErrImagePull there to be seen
 LIVE = ("Pending", "Running")
 SANITIZER = re.compile(r"ERROR: (Address|Leak|Thread|Undefined)\w*|runtime error:|WARNING: ThreadSanitizer")
 IMAGE_NAME = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[0-9]+(/[a-z0-9._/-]+)?)?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?")
@@ -255,13 +256,14 @@ class Pod(Worker):
                 self.waits(container, "ErrImageNeverPull", f'Container image "{name}" is not present with pull policy of Never')
             elif tries == 0:
                 self.waits(container, "ErrImagePull", f'rpc error: code = NotFound desc = {why}')
+                await self.publish()  # before it is overtaken by the next state
                 await self.event("Failed", f'Failed to pull image "{name}": rpc error: code = NotFound desc = {why}')
             else:
                 self.waits(container, "ImagePullBackOff", f'Back-off pulling image "{name}": ErrImagePull: rpc error: code = NotFound desc = {why}')
                 await self.event("BackOff", f'Back-off pulling image "{name}"')
             tries += 1
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.kubelet.image_came.wait(), RETRY_S if tries == 1 else None)
+                await asyncio.wait_for(self.kubelet.image_came.wait(), PULL_RETRY_S if tries == 1 else None)
                 self.kubelet.image_came.clear()
         container.pulled(image)
         return image
@@ -355,9 +357,9 @@ class Pod(Worker):
             task.cancel()
         if not running and not self.preparing and not self.task.done():
             self.task.cancel()
-        for process in running:
-            process.signal(signal.SIGTERM)
         if running and grace_s:
+            for process in running:
+                process.signal(signal.SIGTERM)
             await asyncio.wait([self.task], timeout=grace_s)
         self.kill()
         await asyncio.gather(self.task, return_exceptions=True)

@@ -101,7 +101,7 @@ def test_a_pod_that_a_webhook_changed_is_still_ours(world, admission, hook):  # 
     it is removed."""
     one = world([nodes.cpu("a")], images={PROXY: containers.Image()})
     server = hook(change)
-    admission(one).webhook(server.url, server.bundle)
+    admission(one).webhook(server)
     gate_, run, name, pod = begin_held(one)
     assert [container["name"] for container in pod["spec"]["containers"]] == ["istio-proxy", "main", "agent"]
     assert pod["metadata"]["labels"]["team"] == "vision" and pod["metadata"]["annotations"]["seen"] == "true"
@@ -142,7 +142,7 @@ def test_a_sidecar_that_fails_fails_nothing(world, admission, hook, fails):  # n
     one = world([nodes.cpu("a")], images={PROXY: containers.Image()})
     proxy = {"name": "log-shipper", "image": PROXY, "command": ["sh", "-c", fails]}
     server = hook(lambda request: [{"op": "add", "path": "/spec/containers/-", "value": proxy}])
-    admission(one).webhook(server.url, server.bundle)
+    admission(one).webhook(server)
     run = begin(one, "st", f"sleep 0.5; {COPY}", **ONCE)
     succeeds(one, run)
     assert len(names(one, "st")) == 1, one.tell()
@@ -155,7 +155,7 @@ def test_a_webhook_that_is_down_or_silent_is_waited_for(world, admission, hook):
     server = hook(lambda request: [])
     hooks = admission(one)
     server.__exit__()
-    hooks.webhook(server.url, server.bundle)
+    hooks.webhook(server, asked=False)
     hooks.until(lambda code, _: code == 500, "the webhook is asked")
     warned = create(one, "st", **ONCE)["warnings"]
     assert any("not checked: " in line and 'failed calling webhook "hook.tests.example"' in line for line in warned), warned
@@ -176,7 +176,7 @@ def test_a_name_that_somebody_else_has_is_left_to_them(world, admission, hook): 
     server = hook(lambda request: [])
     server.silent = lambda request: request["object"]["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "pipelined"
     hooks = admission(one)
-    hooks.webhook(server.url, server.bundle)
+    hooks.webhook(server)
     one.kubelet.until(lambda: hooks.asked(dry_run=False) and "probe" in server.names, "the webhook is asked")
     one.kubelet.until(lambda: one.kubelet.delete("probe", grace_s=0), "the probe goes")
     run = begin(one, "st", COPY, **ONCE)
@@ -194,7 +194,7 @@ def test_a_name_that_somebody_else_has_is_left_to_them(world, admission, hook): 
 def test_a_webhook_s_no_is_quoted(world, admission, hook):  # noqa: F811
     one = world([nodes.cpu("a")])
     server = hook(lambda request: "images come from registry.example")
-    admission(one).webhook(server.url, server.bundle, change=False)
+    admission(one).webhook(server, change=False)
     run = begin(one, "st", COPY, **ONCE)
     end = one.daemon.wait(run)
     job, = end["jobs"]
@@ -207,7 +207,7 @@ def test_a_webhook_without_dry_runs_leaves_pipelines_unchecked(world, admission,
     one = world([nodes.cpu("a")])
     server = hook(lambda request: [])
     hooks = admission(one)
-    hooks.webhook(server.url, server.bundle)
+    hooks.webhook(server)
     old = json.loads(one.kubelet.plane.text(hooks.made[-1]))
     old["webhooks"][0]["sideEffects"] = "Some"
     one.kubelet.plane.keep("mutatingwebhookconfigurations/" + old["metadata"]["name"], old)

@@ -69,6 +69,7 @@ def test_what_we_may_is_asked_and_what_is_off_is_said(plane):
     assert plane.request("POST", f"{api}/rolebindings", {
         "metadata": {"name": "few"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "few"},
         "subjects": [{"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"}]})[0] == 201
+    plane.until("the right", lambda: plane.request("GET", "/api/v1/namespaces/default/pods", token=control_plane.NOBODY)[0] == 200)
     lines = rows(plane.kubeconfig("nobody", {"token": control_plane.NOBODY}), "access").stdout.splitlines()
     assert lines[0] == "pods: yes" and len(lines) == 11, lines
     assert any(line.startswith("create events: not allowed: ") for line in lines)

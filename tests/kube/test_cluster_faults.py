@@ -286,7 +286,7 @@ def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate
     one.kubelet.until(lambda: len(refusals(one)) > refused, "it is tried again")
     assert outage(one) and not lines(one, "can be used again")
     grant(one.kubelet, "nobody")
-    succeeds(one, waiting)
+    succeeds(one, waiting, 120)  # a pod that was refused is tried again after 10, 30 and 70 s
     kit.wait_until(lambda: outage(one) is None and ready(one) == "ok\n", "status says no more that the right is gone")
     assert len(lines(one, "no worker can be started or watched until this has passed")) == 1
     assert len(lines(one, "can be used again, after ")) == 1

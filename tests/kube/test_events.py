@@ -44,9 +44,9 @@ def test_operators_find_what_happened_on_the_object_that_owns_the_pods(plane, wo
     one.kubelet.delete(name, grace_s=0)
     assert is_told(one, "WorkerLost", f"pod {name} of stage default/st on a was lost: its pod was deleted")["type"] == "Warning"
     gate.arrived()
-    pending = begin(one, "pends", "true", placement={"node_selector": {"which": "lost"}, "pending": "3s"}, **ONCE)
+    pending = begin(one, "pends", "true", placement={"node_selector": {"which": "lost"}, "pending": "10s"}, **ONCE)
     assert one.daemon.wait(pending)["state"] == "failure"
-    is_told(one, "StageGivenUp", "stage default/pends: no pod got a node within 3s (placement.pending): 0/1 nodes are available")
+    is_told(one, "StageGivenUp", "stage default/pends: no pod got a node within 10s (placement.pending): 0/1 nodes are available")
     wire.cut()
     kit.wait_until(lambda: outage(one), "status says so")
     wire.mend()
@@ -61,7 +61,7 @@ def test_a_pod_that_the_daemon_took_back_before_a_node_had_it_is_no_loss(world, 
     was taken back would come before that of the other one, which is lost."""
     one = world([nodes.cpu("cpu"), nodes.gpu("gpu", count=1)], speaks=owner, options=OWNER)
     holder(one)
-    run = begin(one, "st", hold(gate), gpu={"required": False, "wait": "2s"}, **ONCE)
+    run = begin(one, "st", hold(gate), gpu={"required": False, "wait": "10s"}, **ONCE)
     gate.arrived()
     one.kubelet.until(lambda: lines(one, " on no node "), "the end of the pod that had no node")
     name, = [pod["metadata"]["name"] for pod in one.pods("st") if pod["spec"].get("nodeName") == "cpu"]

@@ -3,7 +3,7 @@ import pathlib
 
 import nodes
 from kubelet import phase
-from test_demo import COMMANDS, world  # noqa: F401  a fixture
+from test_demo import COMMANDS, kit, world  # noqa: F401  a fixture
 from test_pod_faults import ONCE, begin, hold, names, succeeds
 
 SLEEPS = {"restartPolicy": "Never", "containers": [{"name": "main", "image": COMMANDS, "command": ["sleep", "1000"]}]}
@@ -23,6 +23,8 @@ def test_who_carries_our_labels_is_not_ours_for_that(world, gate):  # noqa: F811
     for other, metadata in foreign.items():
         one.kubelet.create({"metadata": {"name": other, **metadata}, "spec": SLEEPS})
         one.kubelet.wait(other, lambda pod: phase(pod) == "Running")
+    for other in ("copy", "by-hand"):
+        kit.wait_until(lambda other=other: SAYS.format(other) in one.daemon.log(), f"the daemon to see pod {other}")
     one.daemon.kill()
     one.daemon.start()
     gate.open()

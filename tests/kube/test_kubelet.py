@@ -214,6 +214,9 @@ def test_faults_are_told_as_clusters_tell_them(cluster):
         kubelet.logs("there", "main")
     kubelet.remove_node("lost")
     kubelet.wait_gone("there")
+    kubelet.create(pod("late", long, spec={"nodeName": "lost"}))
+    kubelet.wait_gone("late")
+    assert condition(kubelet.pod("late"), "DisruptionTarget")["reason"] == "DeletionByPodGC"
 
 
 def test_played_pods_cost_two_writes(cluster):

@@ -171,7 +171,7 @@ def openshift(plane, tmp_path):
             code, answer = plane.request("POST", path, {"metadata": {"name": OPENSHIFT}, "spec": {"group": "security.openshift.io", "scope": "Cluster", "names": kind, "versions": [version]}})
             assert code == 201, answer
             kubelet.until(lambda: any(group["name"] == "security.openshift.io" for group in plane.request("GET", "/apis")[1]["groups"]), "its group is served")
-            stack.enter_context(webhooks.Admission(kubelet)).webhook(hook.url, hook.bundle, timeout_s=10)
+            stack.enter_context(webhooks.Admission(kubelet)).webhook(hook, timeout_s=10)
             return kubelet.kubeconfig
 
         yield speaks

@@ -10,8 +10,8 @@ def test_a_stage_that_gets_no_node_in_time_fails_with_the_last_reason(world):  #
     lost = {"node_selector": {"which": "lost"}}
     waits = begin(one, "waits", "true", placement=lost, **ONCE)
     says(one, waits, "waits", "0/1 nodes are available")
-    end = one.daemon.wait(begin(one, "st", "true", placement={**lost, "pending": "3s"}, **ONCE))
+    end = one.daemon.wait(begin(one, "st", "true", placement={**lost, "pending": "10s"}, **ONCE))
     job, = [job for job in end["jobs"] if job["stage"] == "st"]
-    assert job["state"] == "failure" and job["reason"].startswith("no pod got a node within 3s (placement.pending): 0/1 nodes are available"), (job, one.tell())
+    assert job["state"] == "failure" and job["reason"].startswith("no pod got a node within 10s (placement.pending): 0/1 nodes are available"), (job, one.tell())
     one.kubelet.until(lambda: len(one.kubelet.all()) == 1, "its pod is removed")
     assert one.daemon.job(waits, "waits")["state"] == "starting"

@@ -96,7 +96,7 @@ def test_after_two_losses_on_one_node_another_one_has_the_datum(world, gate):  #
     run = begin(one, "st", hold(gate), **ONCE)
     for more in (None, "b"):
         gate.arrived()
-        name, = [pod["metadata"]["name"] for pod in one.pods("st") if runs(pod)]
+        name, = one.kubelet.until(lambda: [pod["metadata"]["name"] for pod in one.pods("st") if runs(pod)], "its pod runs")
         if more:
             one.kubelet.add_node(nodes.cpu(more))
         one.kubelet.evict(name)

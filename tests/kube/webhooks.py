@@ -65,12 +65,14 @@ class Admission:
                       spec={"policyName": name, "matchResources": {"namespaceSelector": self.here()}})
         self.until(lambda _, answer: answer.get("metadata", {}).get("labels", {}).get("changed") == "yes", "the policy is in force")
 
-    def webhook(self, url, bundle, change=True, timeout_s=1):
-        """failurePolicy Fail."""
+    def webhook(self, server, change=True, timeout_s=1, asked=True):
+        """failurePolicy Fail. Waits until the API server asks it, unless `asked` is false."""
         kind = "mutatingwebhookconfigurations" if change else "validatingwebhookconfigurations"
         self.register(kind, f"hook-{self.space}", webhooks=[{
-            "name": "hook.tests.example", "clientConfig": {"url": url, "caBundle": bundle}, "rules": [PODS], "failurePolicy": "Fail", "sideEffects": "None",
+            "name": "hook.tests.example", "clientConfig": {"url": server.url, "caBundle": server.bundle}, "rules": [PODS], "failurePolicy": "Fail", "sideEffects": "None",
             "admissionReviewVersions": ["v1"], "timeoutSeconds": timeout_s, "namespaceSelector": self.here()}])
+        if asked:
+            self.until(lambda *_: server.calls, "the webhook is asked")
 
     def end(self):
         """All of it goes, and that counts."""
@@ -81,10 +83,12 @@ class Admission:
 
 class Server:
     """A webhook that answers `answer(request)`: a list of operations (RFC 6902), or a text: why not. `silent`: it says nothing, or
-    to those requests for which it holds. `names`: of the pods that it answered in earnest; `held`: of those that it did not."""
+    to those requests for which it holds. `names`: of the pods that it answered in earnest; `held`: of those that it did not;
+    `calls`: how often it was asked, also in dry runs."""
 
     def __init__(self, folder, answer):
         self.folder, self.answer, self.silent, self.names, self.held = folder, answer, False, set(), set()
+        self.calls = 0
         self.stopped = threading.Event()
         folder.mkdir()
         words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "30", "-subj", "/CN=hook",
@@ -102,6 +106,7 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
+                hook.calls += 1
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
                 silent = hook.silent(request) if callable(hook.silent) else hook.silent
                 if not request.get("dryRun"):

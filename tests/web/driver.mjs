@@ -11,6 +11,7 @@ const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const STEP_MS = 30_000;
 
 let browser, context, page;
+const held = []; // requests without an answer
 let complaints = []; // what the console and the policy complained of
 
 async function open({ width, height, theme, motion = "reduce" }) {
@@ -79,7 +80,12 @@ const COMMANDS = {
     const response = await page.goto(url, { waitUntil: "load" });
     return { status: response?.status() };
   },
-  block: ({ at }) => context.route(at, (route) => route.abort()),
+  // requests that are held are neither answered nor refused until they are blocked
+  hold: ({ at }) => context.route(at, (route) => void held.push(route)),
+  block: async ({ at }) => {
+    await context.route(at, (route) => route.abort());
+    await Promise.all(held.splice(0).map((route) => route.abort()));
+  },
   unblock: ({ at }) => context.unroute(at),
   settled,
   picture,

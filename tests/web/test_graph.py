@@ -87,6 +87,7 @@ def test_the_search_goes_through_what_it_finds(page):
     page.do("press", key="s")
     page.do("type", text="e")
     page.do("waitfor", js="/^1 of \\d+/.test(document.querySelector('.graph-find [role=status]').textContent)")
+    page.do("wait", at=".found a")  # marked and scrolled to after the count is shown
     first = page.js("document.querySelector('.found a').getAttribute('aria-label')")
     assert page.js("document.querySelectorAll('.g .dim').length") > 0
     page.do("press", key="ArrowDown")
@@ -273,9 +274,13 @@ def test_a_state_is_shown_soon_after_its_event(big, large):
         requestAnimationFrame(() => window.times.push(performance.now() - from));
       }).observe(document.querySelector("main"), { subtree: true, childList: true, attributes: true, characterData: true });
     })()""")
-    for i in range(5):
+    for i in range(20):  # all events of a push may come at once, and then nothing is drawn between its start and its end
         large.push(i)
-        big.do("waitfor", js=f"window.times.length > {i}")
+        until = big.js("performance.now()") + 5000
+        seen = big.js("window.times.length")
+        big.do("waitfor", js=f"window.times.length > {seen} || performance.now() > {until}")
+        if big.js("window.times.length") >= 5:
+            break
     times = big.js("window.times")
     print(f"\na state was drawn {statistics.median(times):.0f} ms (median), {min(times):.0f} ms (best), {max(times):.0f} ms (worst of {len(times)}) after its event")
-    assert min(times) < 1000, times
+    assert len(times) >= 5 and min(times) < 1000, times

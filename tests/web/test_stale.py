@@ -24,7 +24,7 @@ def lab(world):
     d.http("POST", "/api/v1/pipelines", {"spec": json.dumps(stages("cp -r $PL_INPUT_AGED/. $PL_OUT/")), "filename": "spec.json"})
     world.ctl("wait", "run", d.http("PUT", "/api/v1/repos/default/aged/branches/master/files/a.txt", b"1")["run"])
     run = d.http("POST", "/api/v1/pipelines", {"spec": json.dumps(stages("exit 3")), "filename": "spec.json", "update": True})["run"]
-    d.http("GET", f"/api/v1/runs/{run}/wait?timeout_ms=20000")
+    d.wait(run)
     yield run
     world.ctl("delete", "pipeline", "aging", "--yes")  # the start page has the story of seed.py alone again
     world.ctl("delete", "repo", "aged", "--yes")
