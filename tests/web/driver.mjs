@@ -80,18 +80,22 @@ const COMMANDS = {
     const response = await page.goto(url, { waitUntil: "load" });
     return { status: response?.status() };
   },
-  // requests that are held are neither answered nor refused until they are blocked
+  // requests that are held are neither answered nor refused until they are blocked or released
   hold: ({ at }) => context.route(at, (route) => void held.push(route)),
   block: async ({ at }) => {
     await context.route(at, (route) => route.abort());
     await Promise.all(held.splice(0).map((route) => route.abort()));
   },
   unblock: ({ at }) => context.unroute(at),
+  release: async ({ at }) => {
+    await Promise.all(held.splice(0).map((route) => route.continue()));
+    await context.unroute(at);
+  },
   settled,
   picture,
   axe,
   eval: ({ js }) => page.evaluate(js),
-  press: ({ key }) => page.keyboard.press(key),
+  press: ({ key, then = [] }) => Promise.all([key, ...then].map((one) => page.keyboard.press(one))), // none waits for the one before it
   type: ({ text }) => page.keyboard.type(text),
   click: ({ at }) => page.locator(at).first().click(),
   fill: ({ at, text }) => page.locator(at).first().fill(text),

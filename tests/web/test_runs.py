@@ -34,6 +34,15 @@ def test_an_event_brings_its_row_alone_and_new_runs_wait(page, world):
     page.do("waitfor", js="!document.querySelector('button.fresh')")
 
 
+def test_what_happens_before_the_events_come_is_shown_by_them(page, world):
+    page.do("hold", at="**/api/v1/events?since=*")
+    page.go("/runs")
+    page.do("wait", at="[data-row]")
+    world.ctl("run", "pipeline", "digits", "--stage", "prepare", "--wait")
+    page.do("release", at="**/api/v1/events?since=*")
+    page.do("wait", at="button.fresh >> text=1 new")
+
+
 def test_the_timeline_of_workers_zooms_by_keys(page, world):
     page.go(f"/runs/{world.commits('digits')[0]}")
     page.do("wait", at=".lanes .lane rect")

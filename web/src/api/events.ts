@@ -138,9 +138,10 @@ async function keepFollowing(stop: AbortSignal): Promise<void> {
 
 let stopper: AbortController | null = null;
 
-// Begins to follow; called again after each login.
-export function startEvents(): void {
+// Begins to follow, from what comes after event `newest` or after the last one heard; called again after each login.
+export function startEvents(newest: number): void {
   stopper?.abort();
+  last ||= String(newest);
   const mine = new AbortController();
   stopper = mine;
   if (channel) channel.onmessage = (message: MessageEvent<Message>) => take(message.data);

@@ -26,9 +26,10 @@ export function may(role: "reader" | "writer" | "admin", project: string, repo?:
 // Asks who this is; begins to follow events when somebody is signed in.
 export async function askWho(): Promise<void> {
   try {
-    const who = await get("/api/v1/whoami");
+    // the newest event is known before anything is loaded: what happens until the stream has begun is told by it afterwards
+    const [who, events] = await Promise.all([get("/api/v1/whoami"), get("/api/v1/events", { query: { limit: 1 } })]);
     session.value = { state: "in", who };
-    startEvents();
+    startEvents(events.last);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return; // whenSignedOut has said so
     session.value = { state: "unreachable", error: error instanceof Error ? error.message : String(error) };
