@@ -1,5 +1,6 @@
 // Keys that work everywhere: / find, g then a letter for a place, j k rows, Enter open, Esc close, ? the list of keys. Not while typing.
 import { signal } from "@preact/signals";
+import { useLayoutEffect } from "preact/hooks";
 import { type Place, pathOf } from "./places";
 import { go } from "./going";
 
@@ -38,11 +39,14 @@ const PLACES: Record<string, Place> = {
 // Keys of the page that is shown, by their letter.
 const own = new Map<string, () => void>();
 
-export function pageKeys(keys: Record<string, () => void>): () => void {
-  for (const [key, call] of Object.entries(keys)) own.set(key, call);
-  return () => {
-    for (const [key, call] of Object.entries(keys)) if (own.get(key) === call) own.delete(key);
-  };
+// Gives the page its keys. They do what the page that is seen does: they are set with the drawing, not some time after it.
+export function usePageKeys(keys: Record<string, () => void>, inputs?: unknown[]): void {
+  useLayoutEffect(() => {
+    for (const [key, call] of Object.entries(keys)) own.set(key, call);
+    return () => {
+      for (const [key, call] of Object.entries(keys)) if (own.get(key) === call) own.delete(key);
+    };
+  }, inputs);
 }
 
 function typing(target: EventTarget | null): boolean {

@@ -1,12 +1,12 @@
 // One stage of one run: what broke, whether it is one thing, and how to reproduce it; or what it did, when nothing failed.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { fileAddress, get, inputsAddress, post } from "../api/client";
 import type { Attempt, FailureGroup, Failures, Job } from "../api/schema";
 import { beforeOf, commonOf, endOf, headlineOf, lineThatMatters, paramsWords, pathOfDatum } from "../core/failures";
 import { logLine, logText, middle, name } from "../core/foreign";
 import { counted, duration, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
-import { pageKeys } from "../core/keys";
+import { usePageKeys } from "../core/keys";
 import { useLoad } from "../core/load";
 import { groupRetryOf, inputsOf, retryOf } from "../core/runs";
 import { may } from "../core/session";
@@ -150,7 +150,7 @@ function OneDatum({ job, id, group, jobs = 0 }: { job: Job; id: string; group?: 
   const path = { project: job.project, stage: job.stage, run: job.run, datum: id };
   const loaded = useLoad(`datum ${job.stage} ${job.run} ${id}`, (signal) => get("/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}", { path, signal }));
   const tryLine = loaded.data?.try ?? "";
-  useEffect(() => pageKeys({ c: () => void navigator.clipboard?.writeText(tryLine) }), [tryLine]);
+  usePageKeys({ c: () => void navigator.clipboard?.writeText(tryLine) }, [tryLine]);
   return (
     <Content of={loaded} rows={8}>{(found) => {
       const last = found.attempts[found.attempts.length - 1];
@@ -224,7 +224,7 @@ function Failed({ facts, query }: { facts: Facts; query: URLSearchParams }) {
     if (at >= pages.items.length - 1) pages.more?.();
     if (pages.items[at]) setQuery({ group: group.id, datum: pages.items[at].id });
   };
-  useEffect(() => pageKeys({ n: () => step(1), p: () => step(-1) }));
+  usePageKeys({ n: () => step(1), p: () => step(-1) });
   return (
     <div class="failing">
       <div>

@@ -8,7 +8,7 @@ import { type Piece, pieces, plain } from "../core/ansi";
 import { middle, name } from "../core/foreign";
 import { counted, number, short, size } from "../core/format";
 import { setQuery } from "../core/going";
-import { pageKeys } from "../core/keys";
+import { usePageKeys } from "../core/keys";
 import { useLoad } from "../core/load";
 import { isBad } from "../core/log";
 import { LINE_PX, PAGE, drawnOf, forget, lineOfHash, missing, scrollFor, topLine } from "../core/logview";
@@ -245,10 +245,10 @@ function Shown({ job, query }: { job: Job; query: URLSearchParams }) {
       if (!stop.signal.aborted) say(error instanceof Error ? error.message : String(error));
     }
   };
-  useEffect(() => pageKeys({
+  usePageKeys({
     n: () => void find(false, { q: typed }), p: () => void find(true, { q: typed }), e: () => void find(false, { errors: true }), E: () => void find(true, { errors: true }),
     f: () => { setAt({ at: 0, jump: 0 }); setFollowing(true); },
-  }));
+  });
   const over = isOver(job.state);
   let newest = "";
   for (let n = log.total; n > log.total - 20 && !newest; n--) newest = plain(log.lines.get(n)?.text ?? "").trim();

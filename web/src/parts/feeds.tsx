@@ -9,7 +9,7 @@ import { type Hit, type Wishes, hitsOf, opened, queryOf, shut, taken, wishesOf }
 import { name } from "../core/foreign";
 import { counted, number } from "../core/format";
 import { setQuery } from "../core/going";
-import { pageKeys } from "../core/keys";
+import { usePageKeys } from "../core/keys";
 import type { LiveStates } from "../core/live";
 import { type Loaded, useLoad } from "../core/load";
 import { narrow } from "../core/narrow";
@@ -44,7 +44,7 @@ function SearchField({ drawings, states, wishes, tell }: { drawings: Drawing[]; 
   const hits = useMemo(() => hitsOf(drawings, text), [drawings, text]);
   const index = Math.max(0, hits.findIndex((hit) => hit.key === key));
   const current: Hit | undefined = hits[index];
-  useEffect(() => pageKeys({ s: () => field.current?.focus() }), []);
+  usePageKeys({ s: () => field.current?.focus() }, []);
   useEffect(() => {
     tell(text.trim() ? { hits: new Set(hits.map((hit) => hit.at)), current: current?.at ?? null } : null);
     if (current) centre(current.at);
@@ -171,7 +171,7 @@ export function Feeds({ query, of, titles, beside, right }: {
   const shown = loaded.data || !loaded.error ? { ...loaded, data: kept.current, loading: loaded.loading && !kept.current } : loaded;
   const [zoom, setZoom] = useState(0);
   const [search, setSearch] = useState<Search | null>(null);
-  useEffect(() => pageKeys({ f: () => setZoom(0), "+": () => setZoom((z) => Math.min(2, (z || 0.9) + 0.15)), "-": () => setZoom((z) => Math.max(0.45, (z || 1) - 0.15)) }), []);
+  usePageKeys({ f: () => setZoom(0), "+": () => setZoom((z) => Math.min(2, (z || 0.9) + 0.15)), "-": () => setZoom((z) => Math.max(0.45, (z || 1) - 0.15)) }, []);
   return (
     <Part id="graph" title="What feeds what" beside={beside}
       right={<>
