@@ -152,16 +152,17 @@ static int wait_for(struct pl_git_child *c, struct pl_err *err)
 {
     for (;;) {
         struct pollfd p[] = {{.fd = c->out, .events = POLLIN}, {.fd = c->cancel, .events = POLLIN}};
-        const int64_t left = c->until_ms - pl_clock_mono_ms();
+        const int64_t now_ms = pl_clock_mono_ms();
+        const int64_t left = PL_MAX(c->until_ms - now_ms, (int64_t)0);
 
-        if (left <= 0)
-            return pl_err_set(err, PL_ETIMEOUT, "the repository did not answer in time");
         if (poll(p, 2, (int)PL_MIN(left, (int64_t)INT32_MAX)) < 0 && errno != EINTR)
             return pl_err_errno(err, errno, "poll");
         if (p[1].revents)
             return pl_err_set(err, PL_ECANCELED, "the daemon stops");
         if (p[0].revents)
             return 0;
+        if (left == 0) /* nothing was there at the end: what came while this thread did not run is an answer in time */
+            return pl_err_set(err, PL_ETIMEOUT, "the repository did not answer in time");
     }
 }
 
