@@ -1,5 +1,6 @@
 """The engine over its whole life: pipelines that come, go and come again, repos that vanish, ends that free what they held."""
 
+import contextlib
 import json
 import os
 import signal
@@ -36,7 +37,10 @@ def test_the_log_of_a_job_that_succeeded_is_sealed_and_its_file_goes(project):
     folder = os.path.join(project.d.dir, "logs")
     wait_until(lambda: not [f for f in os.listdir(folder) if f.endswith(".log") and f != "workers.log"], lambda: f"no open log: {os.listdir(folder)}")
     assert project.logs("s", run=run["id"]) == "hello\n"
-    held = [os.readlink(f"/proc/{project.d.process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{project.d.process.pid}/fd")]
+    held = []
+    for fd in os.listdir(f"/proc/{project.d.process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            held.append(os.readlink(f"/proc/{project.d.process.pid}/fd/{fd}"))
     assert not [f for f in held if f.startswith(folder)], held
 
 

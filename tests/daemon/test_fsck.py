@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from conftest import BIN, runs_end, sh, wait_until
-from test_restart import busy, flip_bit, packs
+from test_restart import busy, checkpoints, flip_bit, packs
 
 
 def whole(path):
@@ -22,7 +22,7 @@ def whole(path):
 def test_a_check_looks_at_everything_and_says_how_far_it_is(make_daemon):
     d = make_daemon("--checkpoint-every", "10").start()
     busy(d)
-    wait_until(lambda: os.path.isdir(os.path.join(d.dir, "store", "ckpt")), "a checkpoint")
+    wait_until(lambda: checkpoints(os.path.join(d.dir, "store")), "a checkpoint")
     report = d.post("/fsck?full=1")
     assert report["ok"], report
     assert report["blobs"] >= 4 and report["log_objects"] > 10 and report["checkpoints"] >= 1 and report["earlier"] == 0

@@ -118,14 +118,19 @@ def test_it_goes_back_24_hours(make_daemon, clock):  # noqa: F811
     assert rows and min(rows)[0] > (time.time() + 3600) * 1e6, rows
 
 
-def test_an_event_tells_that_slots_changed(make_daemon):
+def test_an_event_tells_that_slots_changed(make_daemon, gate):
+    """At most two a second. What is bounded is their number: the time on an event is when it was written down, and a slow disk delays one and not the next."""
+    began = time.monotonic()
     d = make_daemon("--gpus", "2", sandbox="none").start()
     project = d.default.repo("in")
-    project.stages(gpu_stage("s", True, "sleep 1.2"))
-    project.run("in", {"x": "1"})
-    told = wait_until(lambda: (lambda all: len(all) > 1 and all[-1]["data"]["held"] == 0 and all)(gpu_events(d)), lambda: gpu_events(d))
-    assert {"capacity": 2, "held": 1, "computing": 1, "idle": 0} in [one["data"] for one in told]
-    assert all(b["at_us"] - a["at_us"] >= 400000 for a, b in zip(told, told[1:])), told
+    project.stages(gpu_stage("s", True, gate.wait))
+    run = project.commit("in", {"x": "1"})["run"]
+    wait_until(lambda: {"capacity": 2, "held": 1, "computing": 1, "idle": 0} in [one["data"] for one in gpu_events(d)], lambda: gpu_events(d))
+    gate.arrived()
+    gate.open()
+    assert project.wait(run)["state"] == "success"
+    told = wait_until(lambda: (lambda all: all[-1]["data"]["held"] == 0 and all)(gpu_events(d)), lambda: gpu_events(d))
+    assert len(told) - 1 <= (time.monotonic() - began) / 0.5, told
 
 
 def test_without_gpus_nothing_is_recorded(make_daemon):

@@ -67,7 +67,7 @@ def test_gpus_that_are_held_idle_while_a_stage_waits_need_somebody(machine, cloc
     idle = lambda: [one for one in d.get("/needs")["needs"] if one["kind"] == "idle_gpu"]  # noqa: E731
     assert idle() == [], "five minutes are allowed"
     since = d.get("/gpus")["gpus"][0]["idle_since_us"]
-    clock.set(400)
+    clock.set(365)
     one, = idle()
     assert one["text"] == "first holds 3 GPUs and does nothing with them, while second waits for 1"
     assert (one["stage"], one["run"], one["since_us"]) == ("second", run, since) and one["holder"]["stage"] == "first"

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import HttpError, everything, sh, wait_until
 from test_clock import Clock, library  # noqa: F401 (a fixture)
+from test_restart import newest
 
 DAY = 24 * 3600
 
@@ -231,7 +232,7 @@ def test_what_was_dropped_after_the_checkpoint_is_not_there_after_a_recovery(mak
     failed = p.run("in", {"a": "good", "b": "bad"}, state="failure")["id"]
     assert p.logs("s", run=failed) == "said\n" * 2
     p.push("other", "x", "x")  # a checkpoint of what is logged from here on has them
-    wait_until(lambda: max(os.listdir(ckpt)) == max(os.listdir(tmp_path / "store" / "log")), "a checkpoint with them")
+    wait_until(lambda: newest(ckpt) == newest(tmp_path / "store" / "log"), "a checkpoint with them")
     assert d.stop() == 0
     made = os.listdir(ckpt)
 

@@ -14,8 +14,11 @@ import threading
 import urllib.parse
 
 import pytest
+from by_path import load
 from conftest import TOP, HttpError, sh, wait_until
 from people import User
+
+servers = load("s3_servers", "s3/servers.py")
 
 NOT_FOUND = 3
 HERE = ["--outbound-schemes", "http,https", "--outbound-networks", "127.0.0.0/8"]
@@ -73,8 +76,8 @@ class Receiver:
     def bodies(self):
         return [json.loads(body) for _, _, body in list(self.got)]
 
-    def wait(self, n, what="deliveries"):
-        wait_until(lambda: len(self.got) >= n, lambda: f"{n} {what}: {[b for _, _, b in self.got]}")
+    def wait(self, n, what="deliveries", timeout=60):
+        wait_until(lambda: len(self.got) >= n, lambda: f"{n} {what}: {len(self.got)}, the last {[b for _, _, b in self.got[-20:]]}", timeout)
         return self.bodies()
 
 
@@ -355,9 +358,7 @@ def test_an_event_whose_delivery_was_not_noted_is_sent_again(daemon, receiver):
 
 
 def test_ten_thousand_events_wait_in_the_database_not_in_memory(daemon):
-    receiver = Receiver()
-    port = receiver.port
-    receiver.close()
+    port = servers.free_port()
     notify(daemon, f"http://127.0.0.1:{port}/hook")
     daemon.stop()
     n = 10000
@@ -371,7 +372,7 @@ def test_ten_thousand_events_wait_in_the_database_not_in_memory(daemon):
     with open(f"/proc/{daemon.process.pid}/status", encoding="utf-8") as f:
         before = int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
     receiver = Receiver(port)
-    receiver.wait(n)
+    receiver.wait(n, timeout=300)
     assert repos(receiver.bodies()) == [f"r{i}" for i in range(n)]
     assert settled(daemon)["sent"] == n
     with open(f"/proc/{daemon.process.pid}/status", encoding="utf-8") as f:

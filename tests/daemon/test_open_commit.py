@@ -282,8 +282,10 @@ def test_an_open_commit_on_an_empty_branch(daemon):
 
 def test_puts_gather_where_the_repo_says_so(daemon):
     d = daemon
-    d.post("/repos", {"name": "in", "commit_window": "3s"})
+    window = lambda text: d.http("PATCH", "/api/v1/repos/default/in", {"commit_window": text})
+    d.post("/repos", {"name": "in", "commit_window": "60s"})
     answers = [d.push("in", f"f{i}", str(i)) for i in range(20)]
+    window("100ms")  # the next put brings it to the commit
     answers.append(d.default.commit("in", {"g": "1"}, ["f3"]))
     commit, = {a["commit"] for a in answers}
     assert all(a["open"] and a["gathers"] and a["run"] == "" for a in answers)
@@ -291,6 +293,7 @@ def test_puts_gather_where_the_repo_says_so(daemon):
     assert run["state"] == "success" and run["cause"] == "push"
     assert len(d.default.commits("in")) == 1
     assert d.default.files("in").keys() == {"g", *(f"f{i}" for i in range(20) if i != 3)}
+    window("60s")
     later = d.push("in", "h", "1")["commit"]
     assert later != commit
     assert d.post("/repos/default/in/open/master/finish", {})["commit"] == later
@@ -542,24 +545,29 @@ def test_open_commits_go_with_their_repo(make_daemon):
 def test_an_upload_goes_on_where_a_lost_connection_left_it(make_daemon):
     d = make_daemon("--listen", f"127.0.0.1:{servers.free_port()}").start()
     d.default.repo("in")
-    content = random.Random(1).randbytes(200 << 20)
-    path = d.write("large", content)
     packs = lambda: glob.glob(os.path.join(d.dir, "store", "p", "default", "*", "*"))
-    put_ = subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", d.dir, "put", "file", "in@master:/large", "-f", path],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "XDG_CACHE_HOME": d.root})
-    wait_until(lambda: packs() or put_.poll() is not None, "a pack")
-    d.kill()
-    os.set_blocking(put_.stderr.fileno(), False)
-    said = b""
-    while b"what has arrived is kept" not in said:
-        said += put_.stderr.read() or b""
-        assert put_.poll() is None, said
-    d.start()
-    out, err = put_.communicate(timeout=120)
-    assert put_.returncode == 0, (out, said, err)
-    assert d.read("in", "large") == content
-    assert len(d.default.commits("in")) == 1
-    assert sum(os.path.getsize(p) for p in packs()) < 1.02 * len(content), "nothing was sent and stored twice"
+    stored = lambda: sum(os.path.getsize(p) for p in packs())
+    for i in range(5):
+        content = random.Random(i).randbytes(200 << 20)
+        path = d.write("large", content)
+        before, there = stored(), len(packs())
+        put_ = subprocess.Popen([os.path.join(BIN, "pipelinectl"), "--data", d.dir, "put", "file", f"in@master:/large{i}", "-f", path],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "XDG_CACHE_HOME": d.root})
+        wait_until(lambda: len(packs()) > there or put_.poll() is not None, "a pack")
+        d.kill()
+        os.set_blocking(put_.stderr.fileno(), False)
+        said = bytearray()
+        lost = lambda: said.extend(put_.stderr.read() or b"") or b"what has arrived is kept" in said
+        ended = wait_until(lambda: lost() and "lost" or put_.poll() is not None and "put", "the put to hear of it") == "put"
+        d.start()
+        out, err = put_.communicate(timeout=120)
+        assert put_.returncode == 0, (out, said, err)
+        assert d.read("in", f"large{i}") == content
+        assert len(d.default.commits("in")) == i + 1
+        if not ended:  # else it was faster than the kill
+            break
+    assert not ended
+    assert stored() - before < 1.02 * len(content), "nothing was sent and stored twice"
 
 
 def test_small_and_large_puts_and_finish_wait_for_a_daemon_that_comes_back(make_daemon):

@@ -208,7 +208,9 @@ def test_expensive_plans_of_one_project_do_not_hold_up_the_plans_of_another(make
         for i in range(24)])
     small.repo("in").stages(sh("s", 'cp "$PL_INPUT_IN/n" "$PL_OUT"'))
     run = big.commit("in", {f"{i:03}": str(i) for i in range(400)})["run"]
-    small.run("in", {"n": "1"})
-    planned = [j["stage"] for j in d.get(f"/runs/{run}")["jobs"] if j["datums"]["total"]]
+    done = small.run("in", {"n": "1"})["id"]
+    events = d.http("GET", "/api/v1/events?since=0&limit=10000", headers={"Accept": "application/json"})["events"]
+    ended = min(e["id"] for e in events if e["type"] == "run" and e["data"]["id"] == done and e["data"]["state"] == "success")
+    planned = {e["data"]["stage"] for e in events if e["type"] == "job" and e["id"] < ended and e["data"]["run"] == run and e["data"]["counts"]["total"]}
     assert len(planned) < 24, "the small run came after all plans of the other project"
     d.post(f"/runs/{run}/stop")

@@ -244,6 +244,11 @@ def checkpoints(store):
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
+def newest(folder):
+    """The last name in a folder of the store; "" as long as it has none."""
+    return max(os.listdir(folder), default="") if os.path.isdir(folder) else ""
+
+
 def flip_bit(path, at):
     os.chmod(path, 0o600)
     with open(path, "r+b") as f:

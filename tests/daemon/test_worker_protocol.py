@@ -332,7 +332,8 @@ def test_a_lease_that_is_taken_back_lets_its_worker_take_the_next_at_once(start,
     daemon, worker = start(f"[ $PL_DATUM_ID != {quick} ] || {{ echo -n 1 >$PL_OUT/x; exit 0; }}; {what['script']}", env={"LAST": ids[-1]},
                            attach={"lease_ms": 180000, "renew_ms": 60000}, host_env={"PIPELINED_OVERLAP": what.get("overlap", "1")})
     took = []
-    for n in range(3):
+    while min(took, default=1) > 0.1 and len(took) < 10:  # a busy machine delays most rounds, but not all
+        n = len(took)
         daemon.hold_back(*held_back)
         daemon.came.clear()
         daemon.logs.clear()
@@ -343,7 +344,7 @@ def test_a_lease_that_is_taken_back_lets_its_worker_take_the_next_at_once(start,
         daemon.give(2 * n + 1, [row(0, quick)])
         daemon.result(n + 1)
         took.append(time.monotonic() - began)
-    assert [r["task"] for r in daemon.results] == [1, 3, 5], "nothing comes of what was taken back"
+    assert [r["task"] for r in daemon.results] == list(range(1, 2 * len(took), 2)), "nothing comes of what was taken back"
     assert min(took) <= 0.1, took
     daemon.hold_back()
     daemon.end()
@@ -374,8 +375,8 @@ def test_a_daemon_that_holds_no_renewal_is_asked_as_often_as_it_wants(start):
     daemon, _ = start("sleep 600", attach={"lease_ms": 30000, "renew_ms": 1000})
     daemon.renew_reply = {"recall": []}  # at once, with nothing in it
     daemon.give(1, [row()])
-    began = time.monotonic()
-    daemon.wait(lambda: len(daemon.renews) > 3)
+    began, before = time.monotonic(), len(daemon.renews)
+    daemon.wait(lambda: len(daemon.renews) >= before + 4)
     assert time.monotonic() - began > 2
 
 
@@ -463,8 +464,8 @@ def test_a_result_survives_the_daemon(start, tmp_path):
     daemon.give("t1", [row()], fence=4)
     daemon.wait(lambda: daemon.logs)
     daemon.down()
+    daemon.known.clear()  # first: connections that are there live on
     (tmp_path / "go").touch()
-    daemon.known.clear()
     daemon.up(port=0)
     url_file.write_text(daemon.url + "\n")
     result = daemon.result()

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from conftest import sh, wait_until, workers_of
+from test_restart import newest
 
 GPU = {"gpu": {"count": 1, "required": True}}
 
@@ -108,7 +109,7 @@ def test_what_is_known_of_a_lost_attempt_after_a_restart_and_a_recovery(make_dae
     assert (daemon.get(f"/jobs/default/s/{run}"), p.datums("s", run), p.logs("s", run=run)) == (job, datums, printed)
     if checkpoint:
         p.push("other", "x", "x")  # a checkpoint of what is logged from here on has it
-        wait_until(lambda: max(os.listdir(store)) == max(os.listdir(log)), "a checkpoint")
+        wait_until(lambda: newest(store) == newest(log), "a checkpoint")
     assert daemon.stop() == 0
     anew = make_daemon(*options, name="anew", sandbox="none").start()
     assert ("recovered from checkpoint 0 " in anew.log()) == (not checkpoint)
@@ -245,7 +246,7 @@ def test_a_worker_s_time_and_tasks_begin_with_it_after_a_restart(make_daemon, tm
 def test_a_worker_that_went_on_to_another_job_serves_that_one_since_then_after_a_restart(make_daemon, tmp_path):
     daemon = make_daemon(sandbox="none").start()
     p = daemon.default.repo("in")
-    p.stages(sh("s", f'n=$(cat "$PL_INPUT_IN/f"); >{tmp_path}/began-$n; while ! test -e {tmp_path}/go-$n; do sleep 0.05; done', workers=1))
+    p.stages(sh("s", f'n=$(cat "$PL_INPUT_IN/f"); >{tmp_path}/began-$n; while ! test -e {tmp_path}/go-$n; do sleep 0.05; done', workers=1, keep_warm="1h"))
     runs = []
     for n in ("1", "2"):
         runs.append(p.commit("in", {"f": n})["run"])

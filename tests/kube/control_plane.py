@@ -78,7 +78,8 @@ class ControlPlane(servers.Server):
     def audited(self, user=ACCOUNT):
         """What the daemon's account has asked for until now: events of the server's audit."""
         path = self.folder / "audit.log"
-        events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        written = path.read_text(encoding="utf-8") if path.exists() else ""
+        events = [json.loads(line) for line in written[:written.rfind("\n") + 1].splitlines()]  # the last one may be half written
         return [event for event in events if event["user"]["username"] == user]
 
     @property

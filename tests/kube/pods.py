@@ -13,8 +13,8 @@ import apiserver
 import containers
 import volumes
 
-RETRY_S = 0.2     # a real kubelet's are 10 s and more
-PULL_RETRY_S = 3  # so long is ErrImagePull there to be seen
+RETRY_S = 0.2      # a real kubelet's are 10 s and more
+PULL_RETRY_S = 10  # so long is ErrImagePull there to be seen
 LIVE = ("Pending", "Running")
 SANITIZER = re.compile(r"ERROR: (Address|Leak|Thread|Undefined)\w*|runtime error:|WARNING: ThreadSanitizer")
 IMAGE_NAME = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[0-9]+(/[a-z0-9._/-]+)?)?(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?")

@@ -171,6 +171,8 @@ def test_a_pod_that_is_lost_costs_no_try_and_its_datum_runs_again(world, runs, b
     kit.wait_until(lambda: running(world, how), tell)
     pod, = world.pods(how)
     uid = pod["metadata"]["uid"]
+    # its containers run some time before it has the task
+    kit.wait_until(lambda: [one["tasks"] for one in record(world, runs[how], how)["workers"] if one.get("pod") == pod["metadata"]["name"]] == [1], tell)
     clock = Clock()
     with harm(world, pod):
         shown = clock.until(lambda: lost(world, runs[how], how, pod), tell)

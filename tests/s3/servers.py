@@ -101,6 +101,8 @@ def free_port():
     """A port that nobody listens on now. It is not one of those that the system gives to connections (Linux: from 32,768 on): such a one may be taken by the time that a server
     comes back to it."""
     for port in random.SystemRandom().sample(range(10_000, 32_768), 100):
+        if port == 15020:  # Istio's, which tests of it listen on
+            continue
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
             return port

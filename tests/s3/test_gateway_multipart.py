@@ -48,7 +48,7 @@ def content_id(daemon, repo, path):
 
 
 def committed(daemon, repo, commit):
-    wait_until(lambda: any(b["commit"] == commit for b in daemon.get(f"/repos/default/{repo}/branches")["branches"]), f"commit {commit}")
+    wait_until(lambda: any(c["id"] == commit for c in daemon.get(f"/repos/default/{repo}/commits")["commits"]), f"commit {commit}")
 
 
 def test_parts_are_the_file_in_one_piece(shared, s3):

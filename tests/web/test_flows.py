@@ -162,12 +162,10 @@ def test_two_daemons_on_one_host_keep_their_logins(chromium, world, tmp_path):
 def test_places_and_rows_are_reached_by_keys(page):
     page.go("/")
     for keys, path in (("gr", "/runs"), ("gd", "/data"), ("gp", "/pipelines"), ("gg", "/gpus"), ("gh", "/")):
-        for key in keys:
-            page.do("press", key=key)
+        page.do("press", key=keys[0], then=[keys[1]])
         page.do("waitfor", js=f"location.pathname === {path!r}")
         page.do("settled")
-    for key in "gr":
-        page.do("press", key=key)
+    page.do("press", key="g", then=["r"])
     page.do("wait", at="[data-row]")
     page.do("press", key="j")
     page.do("press", key="j")
@@ -201,7 +199,9 @@ def test_a_page_whose_code_is_gone_says_so_in_its_frame(page):
     """As after an upgrade of the daemon: the names of code that was not loaded yet are gone."""
     page.go("/")
     page.do("block", at="**/ui/gpus-*.js")
+    page.js("window.before = true")
     page.do("click", at="nav >> text=GPUs")
+    page.do("waitfor", js="window.before === undefined && document.querySelector('h1') !== null")
     wait_headline(page, "This page cannot be shown")  # the whole page was loaded once more, which did not help
     assert page.path == "/gpus"
     page.do("click", at="nav >> text=Runs")

@@ -22,6 +22,11 @@ class Keys:
             self.page.do("press", key=key)
         return self
 
+    def press_at_once(self, key, *then):
+        """Keys that belong together only if they come soon after each other."""
+        self.page.do("press", key=key, then=then)
+        return self
+
     def tab_to(self, part, most=120):
         for _ in range(most):
             self.press("Tab")
@@ -60,7 +65,7 @@ def test_the_skip_link_leads_past_the_navigation(page):
 def test_from_the_start_to_a_failed_datum_its_log_and_its_command(page, world):
     run = world.job("decode")["run"]
     page.go("/")
-    keys = Keys(page).press("g", "r")
+    keys = Keys(page).press_at_once("g", "r")
     page.do("waitfor", js="location.pathname === '/runs'")
     page.do("waitfor", js="document.activeElement.tagName === 'H1'")
     page.do("waitfor", js=f"document.querySelector('a[href$=\"/runs/{run}\"]') !== null")
@@ -85,7 +90,7 @@ def test_from_the_start_to_a_failed_datum_its_log_and_its_command(page, world):
 
 def test_from_the_start_to_a_file_and_why_it_is_there(page, world):
     page.go("/")
-    keys = Keys(page).press("g", "d")
+    keys = Keys(page).press_at_once("g", "d")
     page.do("waitfor", js="location.pathname === '/data' && document.activeElement.tagName === 'H1'")
     keys.press("/")
     page.do("wait", at="dialog input")
@@ -97,7 +102,7 @@ def test_from_the_start_to_a_file_and_why_it_is_there(page, world):
 
 def test_from_the_start_to_the_spec_checker(page):
     page.go("/")
-    keys = Keys(page).press("g", "p")
+    keys = Keys(page).press_at_once("g", "p")
     page.do("waitfor", js="location.pathname === '/pipelines' && document.activeElement.tagName === 'H1'")
     page.do("settled")
     keys.tab_to("Check a spec").enter("/check")

@@ -220,13 +220,14 @@ static void children_left_behind_die_before_the_end_is_reported(void **state)
     /* A child in its own session, one ignoring signals, a daemon's double fork. Each would write a file when it survived. */
     r = run_shell(
         f,
-        "setsid sh -c 'echo >ready1; sleep 0.3; echo >late' & (trap '' TERM HUP INT; echo >ready2; sleep 0.3; echo >late) & "
-        "( (echo >ready3; sleep 0.3; echo >late) & ) & while [ ! -e ready1 -o ! -e ready2 -o ! -e ready3 ]; do :; done; exit 5",
+        "late() { echo >ready$1; while [ ! -e go ]; do sleep 0.02; done; echo >late; }; "
+        "setsid sh -c 'echo >ready1; while [ ! -e go ]; do sleep 0.02; done; echo >late' & (trap '' TERM HUP INT; late 2) & "
+        "( (late 3) & ) & while [ ! -e ready1 -o ! -e ready2 -o ! -e ready3 ]; do :; done; exit 5",
         0);
     assert_int_equal(r.how, PL_RUNNER_EXITED);
     assert_int_equal(r.code, 5);
     assert_true(r.leftovers >= 3);
-    r = run_shell(f, "sleep 0.4", 0); /* longer than any of them would have needed */
+    r = run_shell(f, "touch go; sleep 0.4", 0); /* longer than any of them would need */
     snprintf(file, sizeof(file), "%s/code/late", f->work);
     assert_int_equal(stat(file, &st), -1);
 }

@@ -58,10 +58,9 @@ static void a_deadline_is_seen_within_as_many_steps_as_lie_between_two_looks(voi
     (void)state;
     assert_int_equal(pl_effort_add(&e, 1, &err), PL_ETIMEOUT); /* the first step looks */
     assert_non_null(strstr(err.msg, "took longer than allowed"));
-    e = (struct pl_effort){.until_ms = start_ms + 20};
+    e = (struct pl_effort){.until_ms = start_ms + 3600000};
     assert_int_equal(pl_effort_add(&e, 1, NULL), 0);
-    while (pl_clock_mono_ms() < start_ms + 20)
-        ;
+    e.until_ms = start_ms; /* has passed */
     assert_int_equal(step_on(&e, &steps), PL_ETIMEOUT);
     assert_true(steps <= PL_EFFORT_LOOK);
 }
