@@ -24,6 +24,17 @@ def client(server, **config):
                         config=botocore.client.Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, **config))
 
 
+def finished(daemon, repo, commit):
+    """Waits until the commit in which puts gathered is one."""
+    daemon_fixtures.wait_until(lambda: any(c["id"] == commit for c in daemon.get(f"/repos/default/{repo}/commits")["commits"]), f"commit {commit} to be finished")
+
+
+def flushed(daemon, repo, commit):
+    """Ends the commit in which puts gather: its window is long, so that it does not end between two puts of a step."""
+    daemon.post(f"/repos/default/{repo}/branches/master/flush")
+    finished(daemon, repo, commit)
+
+
 @pytest.fixture(scope="session", params=NAMES)
 def server(request, tmp_path_factory):
     """A real server that answers; of each kind in turn."""

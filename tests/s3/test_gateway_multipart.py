@@ -9,7 +9,7 @@ import boto3.s3.transfer
 import botocore.exceptions
 import pytest
 
-from conftest import wait_until
+from conftest import finished
 from gateway import Gateway, checksum
 
 OPTIONS = ["--s3-listen", "127.0.0.1:0"]
@@ -47,10 +47,6 @@ def content_id(daemon, repo, path):
     return next(f["id"] for f in daemon.get(f"/repos/default/{repo}/refs/master/list", recursive=1, limit=1000)["files"] if f["path"] == path)
 
 
-def committed(daemon, repo, commit):
-    wait_until(lambda: any(c["id"] == commit for c in daemon.get(f"/repos/default/{repo}/commits")["commits"]), f"commit {commit}")
-
-
 def test_parts_are_the_file_in_one_piece(shared, s3):
     rng = random.Random(7)
     data = rng.randbytes(23 * MIB + 12345)
@@ -64,7 +60,7 @@ def test_parts_are_the_file_in_one_piece(shared, s3):
     assert got["Body"].read() == data
     assert (got["ETag"], got["ContentType"], got["Metadata"], got["VersionId"]) == (answer["ETag"], "a/b", {"m": "1"}, answer["VersionId"])
     version = s3.put_object(Bucket=BUCKET, Key="whole", Body=data)["VersionId"]
-    committed(shared, BUCKET, version)
+    finished(shared, BUCKET, version)
     assert content_id(shared, BUCKET, "big") == content_id(shared, BUCKET, "whole")
     assert code_of(s3.list_parts, **upload) == "NoSuchUpload"
     assert complete(s3, upload, parts)["ETag"] == answer["ETag"]  # the answer was lost, and it is asked for again
@@ -252,7 +248,7 @@ def test_parts_are_given_back_one_by_one(shared, s3, name):
             assert told["Checksum"][f"Checksum{name}"] == done[f"Checksum{name}"]
     page = s3.get_object_attributes(Bucket=BUCKET, Key=key, ObjectAttributes=["ObjectParts"], MaxParts=1, PartNumberMarker=1)["ObjectParts"]
     assert (page["IsTruncated"], page["NextPartNumberMarker"], [p["PartNumber"] for p in page["Parts"]]) == (True, 2, [2])
-    committed(shared, BUCKET, done["VersionId"])
+    finished(shared, BUCKET, done["VersionId"])
     assert s3.head_object(Bucket=BUCKET, Key=key, PartNumber=3)["ContentLength"] == 77
 
 
@@ -319,7 +315,7 @@ def test_an_upload_outlives_the_daemon(make_daemon, how):
     daemon.start()
     s3 = Gateway(daemon).client()
     assert s3.get_object(Bucket=BUCKET, Key="answered")["Body"].read() == b"small"
-    committed(daemon, BUCKET, small)
+    finished(daemon, BUCKET, small)
     assert [p["Size"] for p in s3.list_parts(**upload)["Parts"]] == [len(one), len(two)]
     answer = complete(s3, upload, parts)
     got = s3.get_object(Bucket=BUCKET, Key="f")

@@ -11,7 +11,7 @@ import secrets
 import botocore.exceptions
 import pytest
 
-from conftest import wait_until
+from conftest import finished, flushed, wait_until
 from gateway import Gateway, checksum
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0", "--s3-cors", "https://page.example"]
@@ -46,11 +46,6 @@ def keys(answer):
     return [item["Key"] for item in answer.get("Contents", [])]
 
 
-def finished(shared, repo, commit):
-    """Waits until the commit that gathered is one."""
-    wait_until(lambda: any(c["id"] == commit for c in shared.get(f"/repos/default/{repo}/commits")["commits"]), f"commit {commit} to be finished")
-
-
 # ---- bytes
 
 @pytest.mark.parametrize("size", [0, 1, 64, 65, 4096, 65536, 65537, 300000, 1 << 20, 17 << 20])
@@ -66,11 +61,9 @@ def test_bytes_of_any_size_come_back(s3, bucket, size):
 
 def test_a_put_is_a_commit_with_its_run_and_the_version_is_its_id(shared, s3, bucket):
     shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"commit_window": "60s"})
-    flush = lambda: shared.post(f"/repos/default/{bucket}/branches/master/flush")  # noqa: E731
     first = s3.put_object(Bucket=bucket, Key="a/b", Body=b"one")["VersionId"]
     assert s3.put_object(Bucket=bucket, Key="a/c", Body=b"two")["VersionId"] == first
-    flush()
-    finished(shared, bucket, first)
+    flushed(shared, bucket, first)
     assert shared.read(bucket, "a/c") == b"two"
     assert len(shared.get(f"/repos/default/{bucket}/commits")["commits"]) == 1
     second = s3.put_object(Bucket=bucket, Key="a/b", Body=b"three")["VersionId"]
@@ -79,8 +72,7 @@ def test_a_put_is_a_commit_with_its_run_and_the_version_is_its_id(shared, s3, bu
     assert s3.get_object(Bucket=bucket, Key="a/b", VersionId=first)["Body"].read() == b"one"
     assert code_of(s3.get_object, Bucket=bucket, Key="a/b", VersionId="0" * 32) == ("NoSuchVersion", 404)
     assert s3.get_object(Bucket=bucket, Key="a/c")["VersionId"] == first
-    flush()
-    finished(shared, bucket, second)
+    flushed(shared, bucket, second)
     assert s3.get_object(Bucket=bucket, Key="a/c")["VersionId"] == second
 
 

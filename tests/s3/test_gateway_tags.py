@@ -4,7 +4,7 @@ import secrets
 import botocore.exceptions
 import pytest
 
-from conftest import wait_until
+from conftest import flushed
 from gateway import Gateway
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
@@ -43,11 +43,6 @@ def set_of(pairs):
     return {"TagSet": [{"Key": k, "Value": v} for k, v in pairs.items()]}
 
 
-def finished(shared, repo, commit):
-    shared.post(f"/repos/default/{repo}/branches/master/flush")
-    wait_until(lambda: any(b["commit"] == commit for b in shared.get(f"/repos/default/{repo}/branches")["branches"]), f"commit {commit}")
-
-
 ODD = {"plain": "1", "empty": "", "a&b=c": "%+x y", "ü": "日本", "slash/:@": "-._~"}
 
 
@@ -55,7 +50,7 @@ def test_tags_are_put_got_and_deleted(shared, s3, bucket):
     first = s3.put_object(Bucket=bucket, Key="f", Body=b"x", Metadata={"m": "1"}, ContentType="a/b", ChecksumAlgorithm="SHA256")["VersionId"]
     assert tags(s3, bucket) == {}
     assert "x-amz-tagging-count" not in s3.head_object(Bucket=bucket, Key="f")["ResponseMetadata"]["HTTPHeaders"]
-    finished(shared, bucket, first)
+    flushed(shared, bucket, first)
     before = s3.head_object(Bucket=bucket, Key="f", ChecksumMode="ENABLED")
     second = s3.put_object_tagging(Bucket=bucket, Key="f", Tagging=set_of(ODD))["VersionId"]
     assert second != first
@@ -66,7 +61,7 @@ def test_tags_are_put_got_and_deleted(shared, s3, bucket):
         assert s3.get_object(Bucket=bucket, Key="f")["TagCount"] == 5
         for name in ("ETag", "ContentLength", "ContentType", "Metadata", "ChecksumSHA256"):
             assert after[name] == before[name], name
-        finished(shared, bucket, second)
+        flushed(shared, bucket, second)
     assert tags(s3, bucket, VersionId=first) == {} and tags(s3, bucket, VersionId=second) == ODD
     s3.delete_object_tagging(Bucket=bucket, Key="f")
     assert tags(s3, bucket) == {} and s3.head_object(Bucket=bucket, Key="f")["Metadata"] == {"m": "1"}
@@ -123,10 +118,10 @@ def test_tags_have_s3s_bounds(gate, s3, bucket):
 
 def test_only_the_newest_version_gets_other_tags(shared, s3, bucket):
     first = s3.put_object(Bucket=bucket, Key="f", Body=b"x")["VersionId"]
-    finished(shared, bucket, first)
+    flushed(shared, bucket, first)
     s3.put_object_tagging(Bucket=bucket, Key="f", VersionId=first, Tagging=set_of({"a": "1"}))
     second = s3.put_object(Bucket=bucket, Key="f", Body=b"y")["VersionId"]
-    finished(shared, bucket, second)
+    flushed(shared, bucket, second)
     code, message = refusal(s3.put_object_tagging, Bucket=bucket, Key="f", VersionId=first, Tagging=set_of({"a": "2"}))
     assert (code, "older version" in message) == ("NotImplemented", True)
     s3.put_object(Bucket=bucket, Key="folder/", Body=b"")

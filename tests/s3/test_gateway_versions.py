@@ -5,7 +5,7 @@ import secrets
 import botocore.exceptions
 import pytest
 
-from conftest import wait_until
+from conftest import flushed
 from gateway import Gateway
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
@@ -22,12 +22,6 @@ def bucket(shared, s3):
     s3.create_bucket(Bucket=name)
     shared.http("PATCH", f"/api/v1/repos/default/{name}", {"commit_window": "60s"})
     return name
-
-
-def finished(shared, repo, commit):
-    """Ends the commit in which puts gather: its window is long, so that it does not end between two puts of a step."""
-    shared.post(f"/repos/default/{repo}/branches/master/flush")
-    wait_until(lambda: any(b["commit"] == commit for b in shared.get(f"/repos/default/{repo}/branches")["branches"]), f"commit {commit}")
 
 
 def listed(s3, bucket, **more):
@@ -55,7 +49,7 @@ def history(shared, s3, bucket):
                 ids.append(deleted["VersionId"])
             else:
                 ids.append(s3.put_object(Bucket=bucket, Key=key, Body=body)["VersionId"])
-        finished(shared, bucket, ids[-1])
+        flushed(shared, bucket, ids[-1])
     ids.append(s3.put_object(Bucket=bucket, Key="b", Body=b"4444")["VersionId"])
     return list(dict.fromkeys(reversed(ids)))
 
@@ -111,9 +105,9 @@ def test_a_delete_marker_is_no_object(shared, s3, bucket, history):
 
 def test_metadata_alone_makes_a_version(shared, s3, bucket):
     first = s3.put_object(Bucket=bucket, Key="f", Body=b"x")["VersionId"]
-    finished(shared, bucket, first)
+    flushed(shared, bucket, first)
     second = s3.put_object(Bucket=bucket, Key="f", Body=b"x", Metadata={"a": "b"})["VersionId"]
-    finished(shared, bucket, second)
+    flushed(shared, bucket, second)
     assert [row[1] for row in listed(s3, bucket)] == [second, first]
 
 
@@ -137,7 +131,7 @@ def test_conditions_of_delete_objects_are_refused_not_ignored(shared, s3, bucket
 
 def test_a_commit_is_a_bucket_with_one_version(shared, s3, bucket):
     commit = s3.put_object(Bucket=bucket, Key="f", Body=b"x")["VersionId"]
-    finished(shared, bucket, commit)
+    flushed(shared, bucket, commit)
     assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
     assert "Status" not in s3.get_bucket_versioning(Bucket=f"{commit}.master.{bucket}")
     assert listed(s3, f"{commit}.master.{bucket}") == [("f", commit, 1, True)]

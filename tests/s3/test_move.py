@@ -1,4 +1,5 @@
 """A store moves from a folder into a bucket and back; in the bucket it is checked, and recovered from, without a daemon."""
+import glob
 import os
 import subprocess
 
@@ -24,7 +25,7 @@ def history(d):
 def test_into_a_bucket_and_back(make_daemon, server, bucket, tmp_path):
     d = make_daemon("--checkpoint-every", "5").start()
     history(d)
-    wait_until(lambda: os.path.isdir(os.path.join(d.dir, "store", "ckpt")), "a checkpoint")
+    wait_until(lambda: glob.glob(os.path.join(d.dir, "store", "ckpt", "*")), "a checkpoint")
     runs_end(d)
     folder, place, env = f"file://{d.dir}/store", f"s3://{bucket}/deep/prefix", environment(server)
     moved = d.ctl("mirror", folder, place, "--json", env=env).json
