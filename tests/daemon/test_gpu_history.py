@@ -119,8 +119,6 @@ def test_it_goes_back_24_hours(make_daemon, clock):  # noqa: F811
 
 
 def test_an_event_tells_that_slots_changed(make_daemon, gate):
-    """At most two a second. What is bounded is their number: the time on an event is when it was written down, and a slow disk delays one and not the next."""
-    began = time.monotonic()
     d = make_daemon("--gpus", "2", sandbox="none").start()
     project = d.default.repo("in")
     project.stages(gpu_stage("s", True, gate.wait))
@@ -130,7 +128,7 @@ def test_an_event_tells_that_slots_changed(make_daemon, gate):
     gate.open()
     assert project.wait(run)["state"] == "success"
     told = wait_until(lambda: (lambda all: all[-1]["data"]["held"] == 0 and all)(gpu_events(d)), lambda: gpu_events(d))
-    assert len(told) - 1 <= (time.monotonic() - began) / 0.5, told
+    assert all(b["at_us"] - a["at_us"] >= 400000 for a, b in zip(told, told[1:])), told
 
 
 def test_without_gpus_nothing_is_recorded(make_daemon):
