@@ -17,7 +17,7 @@ from test_install import process_of_the_daemon
 from world import STAGES, TOP, is_running, kit
 
 ONCE = {"datum": {"tries": 1}}  # what is counted as a try ends the job
-WAITS = "until [ -e /tmp/go ]; do sleep 0.1; done; "
+WAITS = "touch /tmp/begun; until [ -e /tmp/go ]; do sleep 0.1; done; "
 COPY = "cp /pfs/in/f /pfs/out/f"
 ABSENT = "127.0.0.1:1/team/none:1"
 EVICTED = r"its pod was preempted: EvictionByEvictionAPI: "
@@ -171,8 +171,8 @@ def test_a_pod_that_is_lost_costs_no_try_and_its_datum_runs_again(world, runs, b
     kit.wait_until(lambda: running(world, how), tell)
     pod, = world.pods(how)
     uid = pod["metadata"]["uid"]
-    # its containers run some time before it has the task
-    kit.wait_until(lambda: [one["tasks"] for one in record(world, runs[how], how)["workers"] if one.get("pod") == pod["metadata"]["name"]] == [1], tell)
+    # its containers run some time before it has the task, and it has that before the command begins: what is given back before costs no attempt
+    kit.wait_until((world.tmp_of(pod) / "begun").exists, tell)
     clock = Clock()
     with harm(world, pod):
         shown = clock.until(lambda: lost(world, runs[how], how, pod), tell)

@@ -139,13 +139,15 @@ class World:
         return run
 
     def let_go(self, stage):
-        """Into /tmp of its command: the volume's folder, which the kubelet has."""
         pod, = self.pods(stage)
         self.let_pod_go(pod)
 
     def let_pod_go(self, pod):
-        volume = self.cluster.folder / "kubelet" / "pods" / pod["metadata"]["uid"] / "volumes" / "kubernetes.io~empty-dir" / "pl" / "tmp"
-        (volume / "go").touch()
+        (self.tmp_of(pod) / "go").touch()
+
+    def tmp_of(self, pod):
+        """/tmp of its command: the volume's folder, which the kubelet has."""
+        return self.cluster.folder / "kubelet" / "pods" / pod["metadata"]["uid"] / "volumes" / "kubernetes.io~empty-dir" / "pl" / "tmp"
 
     def says(self, run, stage, *words, seconds=90):
         """Waits until the job carries a sentence with these words; the job."""
