@@ -8,8 +8,10 @@
 #include "storage/http/http_io.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #define PROGRESS_BYTES   (512u << 10) /* of a pack, for each report of progress */
@@ -198,6 +200,14 @@ static int read_rules(const char *text, struct pl_outbound **ret, struct pl_err 
     return pl_outbound_create(&settings, ret, err);
 }
 
+/* False: the daemon is gone. Its next process may ask another pl-git about the same copy. */
+static bool answers_are_read(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+
+    return poll(&out, 1, 0) == 0;
+}
+
 int pl_git_serve(const char *folder, const char *rules, const char *const *readable, size_t n_readable, struct pl_err *err)
 {
     struct server s = {.folder = folder, .network = {.progress = on_progress}};
@@ -208,12 +218,13 @@ int pl_git_serve(const char *folder, const char *rules, const char *const *reada
     int r = read_rules(rules, &outbound, err);
 
     signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     s.network.outbound = outbound;
     r = r < 0 ? r : pl_git_fence(folder, pl_outbound_settings_of(outbound)->ca, readable, n_readable, err);
     r = r < 0 ? r : pl_git_setup(err);
     if (r == 0 && git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, (size_t)MAPPED_BYTES_MAX) < 0)
         r = pl_git_fail(err, "cannot set up libgit2");
-    while (r == 0 && (n = getline(&line, &cap, stdin)) > 0) {
+    while (r == 0 && (n = getline(&line, &cap, stdin)) > 0 && answers_are_read()) {
         json_t *request = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
         struct pl_err why = {0};
 

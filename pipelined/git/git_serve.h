@@ -18,14 +18,15 @@
  *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
  *   each →  {"error": number of the code, "message"}
  *
- * `copy` is a name below FOLDER, NAME or NAME.NAME. The process ends when its input does. It can write only below FOLDER and read only FOLDER,
- * the READABLE folders and what programs need (certificates, name service), where the kernel has Landlock; its memory and
- * the size of its files are limited. */
+ * `copy` is a name below FOLDER, NAME or NAME.NAME. The process ends when its input does,
+ * and at once when the thread that started it ends: two processes must not work in one copy. It can write only below FOLDER
+ * and read only FOLDER, the READABLE folders and what programs need (certificates, name service), where the kernel has
+ * Landlock; its memory and the size of its files are limited. */
 #pragma once
 
 #include "storage/base/err.h"
 
-/* Answers requests until the input ends. `rules` is the JSON text of RULES. PL_EIO, PL_EINVAL: the input is not a request, or the
- * output is closed. */
+/* Answers requests until the input ends or nobody reads the output. `rules` is the JSON text of RULES. PL_EIO, PL_EINVAL: the
+ * input is not a request, or an answer could not be written. */
 PL_MUST_CHECK
 int pl_git_serve(const char *folder, const char *rules, const char *const *readable, size_t n_readable, struct pl_err *err);

@@ -445,6 +445,18 @@ def test_pl_git_reads_and_writes_nothing_but_its_folders(git, tmp_path):
         assert "error" in answer()
 
 
+def test_pl_git_does_nothing_for_a_daemon_that_is_gone(git, tmp_path):
+    """Its request lies in the pipe; the next daemon's pl-git may be at work in the same copy."""
+    ask = {"do": "look", "copy": "x", "url": str(git.bare), "branch": "", "have": "", "secret": {}}
+    reads, writes = os.pipe()
+    os.close(reads)
+    (tmp_path / "work").mkdir()
+    done = subprocess.run([os.path.join(BIN, "pl-git"), "serve", tmp_path / "work", RULES, git.bare.parent], input=json.dumps(ask).encode() + b"\n",
+                          stdout=writes, check=False)
+    os.close(writes)
+    assert done.returncode == 0 and not os.listdir(tmp_path / "work")
+
+
 def test_pl_git_answers_what_is_no_request_with_an_error(tmp_path):
     lines = [b"", b"{}", b"[]", b"{\"do\": \"look\"}", b"{\"do\": \"read\", \"copy\": \"x\"}", b"{\"do\": \"x\", \"copy\": \"x\"}",
              b"{\"do\": \"look\", \"copy\": \"../x\", \"url\": \"\", \"branch\": \"\", \"have\": \"\"}", b"\xff", b"{\"do\": 1, \"copy\": 2}"]

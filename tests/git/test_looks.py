@@ -6,7 +6,7 @@ import threading
 
 import faults
 import pytest
-from conftest import HttpError, cmdline, reading, wait_until
+from conftest import HttpError, cmdline, processes_with, reading, wait_until
 from source_kit import copy, follow, pipelines, source_of, spec, sync
 
 LIMIT_S = 60  # only ends a hang
@@ -77,6 +77,18 @@ def test_a_look_is_done_though_another_is_asked_for_during_each(daemon, git, htt
     mine = daemon.post(f"/sources/team/{kind}")["look"]
     wait_until(lambda: source_of(daemon)["looks"] >= mine, lambda: f"look {mine}, after {len(https.asked)} requests", 20)
     https.fault = None
+
+
+def test_pl_git_ends_with_its_daemon_in_the_middle_of_a_look(daemon, https):
+    """The next daemon's would work in the same copy. By itself it would give up the server after 30 s."""
+    https.fault = gate = Gate()
+    daemon.post("/sources", {"name": "team", "settings": {"git": https.url("team.git")}})
+    gate.wait()
+    of_it = lambda: [line for line in processes_with(daemon.dir) if "pl-git" in line]
+    assert of_it()
+    daemon.kill()
+    wait_until(lambda: not of_it(), "its end", 15)
+    gate.open()
 
 
 def test_sources_that_are_created_and_deleted_beside_many_are_looked_at(daemon, git):
