@@ -625,6 +625,7 @@ int pl_sources_start(const struct pl_sources_config *config, struct pl_sources *
     r = r < 0 ? r : pl_io_mkdirs(s->folder, 0700, err);
     r = r < 0 ? r : pl_webhook_keys_create(&s->hooks, err);
     r = r < 0 ? r : pl_status_poster_create(config->outbound, config->public_url, &s->poster, err);
+    r = r < 0 ? r : read_list(s, false, err); /* a webhook may come before the first thread runs */
     r = r < 0 ? r : start_followers(s, err);
     if (r < 0) {
         pl_sources_destroy(s);
