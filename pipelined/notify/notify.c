@@ -47,6 +47,7 @@ struct pl_notify {
     bool reload, fresh, stopping, ended;
     /* the thread's own: */
     struct rule *rules;
+    bool was_read;    /* the rules were read once */
     int64_t tail;     /* events up to here were looked at for rules that are QUIET */
     int64_t saved;    /* `tail` when positions of quiet rules were written last, */
     int64_t saved_ms; /* and the time then; monotonic */
@@ -172,8 +173,8 @@ static int read_rules(struct pl_notify *n, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(n->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int64_t newest = 0;
-    int r = pl_sql_int(rd.conn, err, &newest, "SELECT coalesce(max(id), 0) FROM event", "");
+    int64_t newest = n->tail; /* at the first time: events that came since the start are for rules of before */
+    int r = n->was_read ? pl_sql_int(rd.conn, err, &newest, "SELECT coalesce(max(id), 0) FROM event", "") : 0;
 
     if (!n->rules)
         n->tail = newest; /* new events are not looked at while there is no rule */
@@ -195,8 +196,10 @@ static int read_rules(struct pl_notify *n, struct pl_err *err)
         if (r == 0)
             rule->there = true;
     }
-    if (r == 0)
+    if (r == 0) {
         remove_gone(n);
+        n->was_read = true;
+    }
     return r;
 }
 
