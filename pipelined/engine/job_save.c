@@ -147,6 +147,8 @@ static void job_written(void *arg)
     j->writing = false;
     if (w->result >= 0 && !j->row)
         j->row = w->args.id;
+    if (w->result >= 0 && w->args.tell != PL_JOB_TELL_NOTHING)
+        j->told.at_ms = pl_clock_mono_ms(); /* the write may have waited: the next event keeps its distance from this one */
     if (w->result < 0 && w->result != PL_ESTOPPING) {
         pl_log_error("engine", "cannot write job %s of run %.8s, will retry: %s", j->stage->def->name, j->run, w->err.msg);
         j->dirty = true;
