@@ -61,18 +61,19 @@ static bool writes_branch(const json_t *pipeline, const struct pl_commit_ref *re
     return false;
 }
 
-/* Waits until every running run has its jobs. A run creates its jobs within milliseconds; before that, it is
- * unknown which branches the run will write. */
+/* Waits until every running run has its jobs, which are written one by one: until no more of them come. A run creates
+ * them within milliseconds; before that, it is unknown which branches it will write. */
 static int await_jobs(struct pl_cli *c, struct pl_err *err)
 {
     const struct timespec pause = {.tv_nsec = JOBS_COME_MS * 1000000};
+    size_t n_before = 0;
     bool all = false;
     int r = 0;
 
     for (unsigned i = 0; !all && r == 0 && i < JOBS_COME_TRIES; i++) {
         _cleanup_(json_decrefp) json_t *runs = NULL;
+        size_t k, n_jobs = 0;
         const json_t *one;
-        size_t k;
 
         if (i)
             nanosleep(&pause, NULL);
@@ -83,9 +84,13 @@ static int await_jobs(struct pl_cli *c, struct pl_err *err)
             _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", pl_show_text_at(one, "id"));
             _cleanup_(json_decrefp) json_t *run = NULL;
 
-            if (all && pl_cli_call(c, "GET", path, NULL, &run, NULL) == 0)
-                all = json_array_size(pl_show_at(run, "jobs")) > 0 || !pl_streq(pl_show_text_at(run, "state"), "running");
+            if (pl_cli_call(c, "GET", path, NULL, &run, NULL) < 0 || !pl_streq(pl_show_text_at(run, "state"), "running"))
+                continue;
+            all = all && json_array_size(pl_show_at(run, "jobs")) > 0;
+            n_jobs += json_array_size(pl_show_at(run, "jobs"));
         }
+        all = all && n_jobs == n_before;
+        n_before = n_jobs;
     }
     return r;
 }
