@@ -374,6 +374,13 @@ def runs_end(daemon, timeout=60.0):
     wait_until(lambda: not running(), lambda: f"all runs to end: {running()}", timeout)
 
 
+def logs_are_sealed(daemon):
+    """Waits until the logs of ended jobs are in the store: they come there after the end of their run."""
+    folder = os.path.join(daemon.dir, "logs")
+    still_open = lambda: [f for f in os.listdir(folder) if f.endswith(".log") and f != "workers.log"]
+    wait_until(lambda: not still_open(), lambda: f"logs to be sealed: {still_open()}")
+
+
 def everything(daemon):
     """All that the log records, as REST gives it once all runs have ended: what a restart keeps and a recovery brings back."""
     runs_end(daemon)

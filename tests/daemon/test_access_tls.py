@@ -256,8 +256,8 @@ def test_a_page_that_came_without_tls_changes_nothing_over_it(secure, authority)
 def test_a_new_certificate_is_shown(secure, authority, pair, how):
     d = secure
     before = serial(d, authority)
+    cert, key = authority.vouch("newer")
     with connect(d, authority) as standing:
-        cert, key = authority.vouch("newer")
         shutil.copy(key, pair[1] + ".new")
         shutil.copy(cert, pair[0] + ".new")
         os.replace(pair[1] + ".new", pair[1])

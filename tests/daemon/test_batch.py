@@ -180,7 +180,7 @@ def test_a_live_command_that_swaps_its_output_for_links_gets_nothing_of_the_daem
     mode = os.stat(daemon.dir).st_mode
     project = daemon.project("swaps").repo("in")
     project.stages(stage(swapping_command.script(daemon.dir, *secrets), checkpoint={"every": "1s"}, on_error="skip", max_failed="100%"))
-    run = project.run("in", files(60))
+    run = project.run("in", files(60), timeout=240)
     counts = run["job"]["s"]["datums"]
     assert counts["done"] + counts["failed"] == 60 and counts["done"] > 0, run
     assert int(project.logs("s", run=run["id"]).split("swaps: ")[-1].split()[0]) >= 1000

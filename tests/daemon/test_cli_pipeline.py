@@ -153,7 +153,7 @@ def test_an_update_says_what_it_runs_again_and_asks_on_a_terminal(pair):
     pair.write("code/run.sh", "tr a-z A-Z <$in >$PL_OUT/up\n")
     pair.spec({**COPY, "env": {"A": "1"}}, COUNT)
     said = pair("update", "pipeline", "-f", "spec.json", "--dry-run").out
-    assert re.search(r"copy +env, code \(run\.sh\): 1 of 1 datum to run(, ~\d worker-seconds at the last job's rate)?\n", said), said
+    assert re.search(r"copy +env, code \(run\.sh\): 1 of 1 datum to run(, ~\d+ worker-seconds at the last job's rate)?\n", said), said
     assert re.search(r"count +unchanged: up to 1 of 1 datum to run", said), said
     status, shown = on_a_terminal(pair, b"n", "update", "pipeline", "-f", "spec.json")
     assert status == FAILED and "env, code (run.sh): 1 of 1 datum to run" in shown and "update pipeline p? [y/N]" in shown and "nothing was changed" in shown

@@ -57,10 +57,10 @@ def test_metrics_go_on_where_they_stood(make_daemon, tmp_path):
 def test_metrics_that_come_twice_are_kept_once(make_daemon, tmp_path):
     """As after a kill between keeping and answering. An agent that numbers no lines is heard as before."""
     daemon = make_daemon(sandbox="none").start()
-    go = tmp_path / "go"
-    daemon.default.repo("in").stages(sh("s", WAIT.format(go) + write("x")))
+    go, begun = tmp_path / "go", tmp_path / "begun"
+    daemon.default.repo("in").stages(sh("s", f">{begun}; " + WAIT.format(go) + write("x")))
     run = daemon.default.commit("in", {"f": "1"})["run"]
-    wait_until(lambda: leases(daemon), "the lease")
+    wait_until(begun.exists, "the command to begin: its worker knows of the lease")
     (worker, (task, fence)), = leases(daemon).items()
 
     def post(*steps, **more):

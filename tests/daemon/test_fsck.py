@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from conftest import BIN, runs_end, sh, wait_until
+from conftest import BIN, logs_are_sealed, runs_end, sh, wait_until
 from test_restart import busy, checkpoints, flip_bit, packs
 
 
@@ -38,6 +38,7 @@ def test_a_check_without_a_daemon_finds_the_same_and_touches_nothing(make_daemon
     p = busy(d)
     p.push("in", "hurt/data.bin", os.urandom(100_000))
     runs_end(d)
+    logs_are_sealed(d)
     store = os.path.join(d.dir, "store")
     assert d.ctl("fsck", "--store", f"file://{store}", "--full", "--json").json["ok"], "beside the daemon"
     good = d.post("/fsck?full=1")

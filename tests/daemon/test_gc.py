@@ -6,7 +6,7 @@ import random
 import sqlite3
 
 import pytest
-from conftest import HttpError, sh, wait_until
+from conftest import HttpError, logs_are_sealed, sh, wait_until
 from slow_request import SlowRequest
 from test_clock import Clock, library  # noqa: F401 (a fixture)
 
@@ -92,6 +92,7 @@ def test_nothing_is_left_of_a_deleted_project(daemon):
     p.stages(sh("s", 'head -c 99999 /dev/urandom | tee "$PL_OUT/${PL_INPUT_IN##*/}" | base64; ! grep -q bad "$PL_INPUT_IN"', glob="/*"))
     run = p.run("in", {"a": "good", "b": "bad"}, state="failure")
     assert len(p.logs("s", run=run["id"])) > 200_000
+    logs_are_sealed(d)
     assert collect(d)["freed_packs"] == 0
     d.http("DELETE", "/api/v1/pipelines/gone/p")
     d.http("DELETE", "/api/v1/repos/gone/in")

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from conftest import HttpError, everything, sh, wait_until
+from conftest import HttpError, everything, logs_are_sealed, sh, wait_until
 from test_clock import Clock, library  # noqa: F401 (a fixture)
 from test_restart import newest
 
@@ -231,6 +231,7 @@ def test_what_was_dropped_after_the_checkpoint_is_not_there_after_a_recovery(mak
     p.stages(sh("s", command, glob="/*", output={"keep": {"results": 3, "logs": 5}}))
     failed = p.run("in", {"a": "good", "b": "bad"}, state="failure")["id"]
     assert p.logs("s", run=failed) == "said\n" * 2
+    logs_are_sealed(d)
     p.push("other", "x", "x")  # a checkpoint of what is logged from here on has them
     wait_until(lambda: newest(ckpt) == newest(tmp_path / "store" / "log"), "a checkpoint with them")
     assert d.stop() == 0

@@ -64,8 +64,8 @@ def commits_of(daemon, repo):
 def check_acknowledged(daemon, writers, checked):
     """Every acknowledged commit is there; those that were not looked at before have their content."""
     for w in writers:
+        acknowledged = list(w.acknowledged)  # first: a writer may have begun anew
         there = commits_of(daemon, w.repo)
-        acknowledged = list(w.acknowledged)
         missing = [(commit, path) for commit, path, _ in acknowledged if commit not in there]
         assert not missing, missing
         for commit, path, content in acknowledged[checked.get(w.number, 0):]:

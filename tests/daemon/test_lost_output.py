@@ -39,7 +39,7 @@ def test_only_what_lost_workers_printed_gets_the_line(make_daemon, tmp_path):
     p.stages(sh("s", script, glob="/*", workers=1))
     run = p.commit("in", {"a": "1", "b": "2"})["run"]
     daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
-    wait_until(lambda: "begin 2" in p.logs("s", run=run) and len(p.datums("s", run)) == 1, "the second datum to run, and the first to be kept")
+    wait_until(lambda: ran.exists() and "begin 2" in p.logs("s", run=run) and len(p.datums("s", run)) == 1, "the second datum to run, and the first to be kept")
     os.kill(*workers_of(daemon), signal.SIGKILL)
     assert daemon.wait(run)["state"] == "success"
     logs = {d["paths"]: p.logs("s", run=run, datum=d["id"]) for d in p.datums("s", run)}
@@ -72,7 +72,7 @@ def test_a_lost_worker_s_line_names_its_node(make_daemon, tmp_path):
     p.stages(sh("s", f"echo begin; if mkdir {tmp_path}/ran 2>/dev/null; then sleep 600; fi"))
     run = p.commit("in", {"f": "1"})["run"]
     daemon.wait_job(run, "s", lambda j: j["state"] == "running", "to run")
-    wait_until(lambda: p.logs("s", run=run) == "begin\n", "the command to print something")
+    wait_until(lambda: (tmp_path / "ran").exists() and p.logs("s", run=run) == "begin\n", "the command to print something")
     os.kill(*workers_of(daemon), signal.SIGKILL)
     assert daemon.wait(run)["state"] == "success"
     lost, = [d for d in p.datums("s", run) if d["state"] == "lost"]

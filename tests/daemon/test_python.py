@@ -112,8 +112,7 @@ def test_another_environment_runs_the_stage_again(make_daemon, desk, venv, tmp_p
     other = make_venv(tmp_path / "other")
     daemon, _ = start(make_daemon, desk, venv, other)
     put(daemon, desk)
-    daemon.ctl("create", "pipeline", "-f", desk.spec(stage(venv)))
-    daemon.ctl("wait", "run", "in@master")
+    daemon.ctl("create", "pipeline", "-f", desk.spec(stage(venv)), "--wait")  # the file was there: this is what runs it
     said = daemon.ctl("update", "pipeline", "-f", desk.spec(stage(other)), "--yes")
     assert "python" in said.out and "1 of 1 datum" in said.out, said.out
     desk.files(data={"a": "2"})

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 
@@ -38,7 +39,10 @@ def test_the_commands_work_after_the_demo(terminal, tmp_path):
     assert "accuracy" in said and "model.npz" in said and (tmp_path / "prepared").is_dir() and re.search(r"^http://127\.0\.0\.1:\d+/", said, re.M)
     terminal(change)
     assert (tmp_path / "report").is_dir()
+    ending = os.pidfd_open(int((tmp_path / "demo" / "demo.pid").read_text()))
     terminal(f"kill $(cat {tmp_path}/demo/demo.pid)")
+    assert select.select([ending], [], [], 60)[0], "the daemon ends"
+    os.close(ending)
     assert "All checks held" in terminal("sh pipelines/demo.sh"), "again, beside a batch that was pushed since"
     assert "accuracy" in terminal("pipelinectl get file report@master:/report.json -o -")
     terminal("pipelinectl logout demo")

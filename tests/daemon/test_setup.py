@@ -258,11 +258,11 @@ def test_a_daemon_that_is_killed_while_it_is_made(daemon, desk, index):
     index.gate.clear()
     create(daemon, desk, stage(index))
     run = daemon.default.commit("in", {"a": "1"})["run"]
-    assert index.asked.wait(60)
+    assert index.asked.wait(180)  # a worker, python -m venv and pip begin first
     daemon.kill()
     daemon.start()
     index.gate.set()
-    assert daemon.wait(run, timeout=120)["state"] == "success"
+    assert daemon.wait(run, timeout=180)["state"] == "success"
 
 
 @pytest.mark.others_work
