@@ -390,8 +390,14 @@ static bool read_answer(struct pl_kube_client *c, struct pl_kube_call *call)
     struct pl_http_exchange *x = &call->x_;
 
     if (x->err.code != 0) {
-        call->err = x->err;
         call->unknown |= changes_something(call) && x->sent;
+        if (x->err.code == PL_ETIMEOUT && call->status.code != 0 && pl_clock_mono_ms() >= call->deadline_at_) {
+            /* the deadline cut this attempt short: what the server said to the one before is the reason */
+            call->err = (struct pl_err){0};
+            (void)pl_kube_status_error(&call->status, &call->err);
+            return false;
+        }
+        call->err = x->err;
         return no_answer(call);
     }
     if (x->status == 429)

@@ -124,14 +124,15 @@ static void what_will_not_help_is_not_tried_again(void **state)
     kube_fake_heal(x->fake);
 }
 
+static const char starting[] = "{\"kind\":\"Status\",\"message\":\"apiserver is starting\"}";
+
 static void a_deadline_ends_it_with_the_last_words(void **state)
 {
     struct fixture *x = *state;
     struct pl_kube_call call = {.method = "POST", .path = PODS, .body = "{}", .body_len = 2, .deadline_ms = 1500};
     struct pl_err err = {0};
 
-    kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_ANSWER, 503, 0,
-                                                      "{\"kind\":\"Status\",\"message\":\"apiserver is starting\"}", 0, 0});
+    kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_ANSWER, 503, 0, starting, 0, 0});
     assert_int_equal(pl_kube_client_run(x->place.client, &call, &err), PL_ENET);
     assert_string_equal(err.msg, "apiserver is starting");
     assert_true(call.attempts > 1 && call.unknown);
@@ -139,6 +140,20 @@ static void a_deadline_ends_it_with_the_last_words(void **state)
     call.once = true;
     assert_int_equal(pl_kube_client_run(x->place.client, &call, &err), PL_ENET);
     assert_int_equal(call.attempts, 1);
+    pl_kube_call_finish(&call);
+}
+
+static void a_deadline_in_the_midst_of_an_attempt_ends_it_with_the_words_before(void **state)
+{
+    struct fixture *x = *state;
+    struct pl_kube_call call = {.method = "POST", .path = PODS, .body = "{}", .body_len = 2, .deadline_ms = 1500};
+    struct pl_err err = {0};
+
+    kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_ANSWER, 503, 0, starting, 0, 1});
+    kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_SILENT, 0, 0, NULL, 0, 0});
+    assert_int_equal(pl_kube_client_run(x->place.client, &call, &err), PL_ENET);
+    assert_string_equal(err.msg, "apiserver is starting");
+    assert_true(call.attempts == 2 && call.unknown);
     pl_kube_call_finish(&call);
 }
 
@@ -562,14 +577,17 @@ static void logs_leave_streams_for_watches(void **state)
     struct pl_kube_client *c = client_of(x->fake, NULL);
     struct pl_kube_call logs[PL_KUBE_LOGS + 1], watch = {.method = "GET", .path = PODS "?watch=1", .stream = true};
     struct gate g = GATE, w = GATE;
+    struct kube_fake_view before;
 
     kube_fake_log(x->fake, PODS "/a", "", false);
+    kube_fake_look(x->fake, &before);
     for (size_t i = 0; i < PL_ARRAY_SIZE(logs); i++) {
         logs[i] = (struct pl_kube_call){
             .method = "GET", .path = PODS "/a/log?follow=true", .stream = true, .log = true, .done = on_call, .arg = &g};
         pl_kube_client_start(c, &logs[i]);
     }
     await(&g, 1);
+    kube_fake_await_requests(x->fake, before.requests + PL_KUBE_LOGS); /* the end of watches ends those that follow by then */
     assert_int_equal(logs[PL_KUBE_LOGS].err.code, PL_EBUSY);
     assert_string_equal(logs[PL_KUBE_LOGS].err.msg, "too many logs at once");
     watch.done = on_call;
@@ -651,6 +669,7 @@ int main(void)
         TEST(what_may_help_is_tried_again_and_nothing_is_made_twice),
         TEST(what_will_not_help_is_not_tried_again),
         TEST(a_deadline_ends_it_with_the_last_words),
+        TEST(a_deadline_in_the_midst_of_an_attempt_ends_it_with_the_words_before),
         TEST(retry_after_is_waited_for),
         TEST(a_server_that_falls_silent_is_left),
         TEST(a_connection_that_was_kept_beside_a_silent_one_is_not_taken),
