@@ -60,7 +60,7 @@ class Built:
     def run(self, *words):
         """As who the image says, in a chroot. -> (exit status, what it printed)"""
         done = subprocess.run([str(word) for word in (*self.builder.words, "run", "--isolation", "chroot", self.name, "--", *words)],
-                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=300)
         return done.returncode, done.stdout + done.stderr
 
     def files(self):

@@ -19,17 +19,20 @@ class Wire:
     nothing comes through any more, either way, no end of one either; new ones work."""
 
     def __init__(self, plane):
-        self.plane, self.lock, self.ends, self.frozen = plane, threading.Lock(), set(), set()
+        self.plane, self.lock, self.ends, self.frozen, self.away = plane, threading.Lock(), set(), set(), False
         self.port, self.server = control_plane.servers.free_port(), None
         self.mend()
 
     def mend(self):
         wire = self
+        self.away = False
 
         class Relay(socketserver.BaseRequestHandler):
             def handle(self):
                 with socket.create_connection(("127.0.0.1", wire.plane.port)) as there:
                     with wire.lock:
+                        if wire.away:  # cut since it was accepted
+                            return
                         wire.ends |= {self.request, there}
                     back = threading.Thread(target=wire.pump, args=(there, self.request), daemon=True)
                     back.start()
@@ -67,7 +70,7 @@ class Wire:
         self.server.shutdown()
         self.server.server_close()
         with self.lock:
-            ends, self.ends = self.ends, set()
+            ends, self.ends, self.away = self.ends, set(), True
         for one in ends:
             self.end(one)
 
@@ -100,6 +103,11 @@ def lines(one, *words):
     return [line for line in one.daemon.log().splitlines() if all(word in line for word in words)]
 
 
+def outages(one):
+    """How many began, and how many ended, by the log."""
+    return [len(lines(one, words)) for words in ("no worker can be started or watched until this has passed", "can be used again, after ")]
+
+
 def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, gate, tmp_path):  # noqa: F811
     """In the log, in status and by /readyz, with what is the matter, to those who operate the daemon; although it is tried again and again meanwhile."""
     wire = Wire(plane)
@@ -107,6 +115,7 @@ def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, ga
     run = begin(one, "st", hold(gate), **ONCE)
     gate.arrived()
     assert ready(one) == "ok\n" and outage(one) is None
+    before = outages(one)  # a slow API server may have had one of its own
     wire.cut()
     kit.wait_until(lambda: outage(one), "status says so")
     assert outage(one)["reason"].count(f"https://127.0.0.1:{wire.port}") == 1 and outage(one)["since_us"], outage(one)
@@ -121,11 +130,10 @@ def test_an_api_server_that_goes_and_comes_back_is_told_of_once(plane, world, ga
     wire.mend()
     kit.wait_until(lambda: outage(one) is None, "status says no more that it is away")
     assert ready(one) == "ok\n"
+    assert outages(one) == [n + 1 for n in before]
     gate.open()
     succeeds(one, run)
-    succeeds(one, waiting)
-    assert len(lines(one, "no worker can be started or watched until this has passed")) == 1
-    assert len(lines(one, "can be used again, after ")) == 1
+    succeeds(one, waiting, 120)  # a pod that could not be made is tried again after 10, 30 and 70 s
 
 
 def test_an_api_server_that_is_away_holds_up_what_is_to_start_alone(plane, world, gate):  # noqa: F811
@@ -148,7 +156,7 @@ def test_an_api_server_that_is_away_holds_up_what_is_to_start_alone(plane, world
     assert one.daemon.wait(failing)["state"] == "failure"
     assert not names(one, "waits")
     wire.mend()
-    succeeds(one, waiting)
+    succeeds(one, waiting, 120)
     arrive(one, gate, 2)
     gate.open()
     for stage in ("evicted", "deleted"):
@@ -213,12 +221,12 @@ def test_a_daemon_that_starts_while_the_api_server_is_away_serves_and_goes_on(pl
     succeeds(one, runs)
     succeeds(one, stays)
     assert not names(one, "waits")
+    assert one.daemon.log().count("the daemon continues without pods") == 1
     wire.mend()
-    succeeds(one, waiting)
+    succeeds(one, waiting, 120)
     for stage in ("runs", "stays", "waits"):
         took(one, stage, 1)
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
-    assert one.daemon.log().count("the daemon continues without pods") == 1
 
 
 def quota(one, pods):
@@ -279,6 +287,7 @@ def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate
     running = begin(one, "runs", hold(gate), **ONCE)
     gate.arrived()
     binding = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{one.kubelet.namespace}/rolebindings/d"
+    before = outages(one)
     assert one.kubelet.plane.request("DELETE", binding)[0] == 200
     one.kubelet.until(lambda: one.kubelet.plane.request("GET", f"/api/v1/namespaces/{one.kubelet.namespace}/pods", token=control_plane.NOBODY)[0] == 403, "it is gone")
     waiting = begin(one, "waits", "cp /pfs/in/f /pfs/out/f", **ONCE)
@@ -289,13 +298,12 @@ def test_a_right_that_is_taken_back_is_named_until_it_is_there_again(world, gate
     gate.open()
     succeeds(one, running)
     refused = len(refusals(one))
-    one.kubelet.until(lambda: len(refusals(one)) > refused, "it is tried again")
-    assert outage(one) and not lines(one, "can be used again")
+    kit.wait_until(lambda: len(refusals(one)) > refused, lambda: f"it is tried again: {one.tell()}", 90)
+    assert outage(one) and outages(one) == [before[0] + 1, before[1]]
     grant(one.kubelet, "nobody")
     succeeds(one, waiting, 120)  # a pod that was refused is tried again after 10, 30 and 70 s
     kit.wait_until(lambda: outage(one) is None and ready(one) == "ok\n", "status says no more that the right is gone")
-    assert len(lines(one, "no worker can be started or watched until this has passed")) == 1
-    assert len(lines(one, "can be used again, after ")) == 1
+    assert outages(one) == [n + 1 for n in before]
     took(one, "runs", 1)
     took(one, "waits", 1)
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
@@ -345,7 +353,7 @@ def test_a_pod_that_its_queue_holds_back_waits_until_it_is_admitted(world):  # n
     patch = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", placement={"queue": "team-a", "pod_patch": patch}, **ONCE)
     says(one, run, "st", "queue team-a has not admitted the pod yet", "kueue.x-k8s.io/admission")
-    name, = names(one, "st")
+    name, = one.kubelet.until(lambda: names(one, "st"), "its pod")  # the daemon may see it first
     pod = one.kubelet.pod(name)
     assert pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a" and not pod["spec"].get("nodeName"), pod
     path = f"/api/v1/namespaces/{one.kubelet.namespace}/pods/{name}"

@@ -77,7 +77,7 @@ def test_who_follows_what_prints_nothing_is_answered(world, gate):  # noqa: F811
     run = begin(one, "st", hold(gate), **ONCE)
     gate.arrived()
     request = kit.urllib.request.Request(one.daemon.url + "/api/v1/logs/default/st/main?follow=1", headers={"Authorization": f"Bearer {one.daemon.token}"})
-    with kit.urllib.request.urlopen(request, timeout=20) as answer:
+    with kit.urllib.request.urlopen(request, timeout=120) as answer:
         assert answer.status == 200
         gate.open()
         succeeds(one, run)

@@ -53,7 +53,7 @@ def test_a_pod_of_three_containers_runs_as_rendered(cluster):
     kubelet = cluster([nodes.cpu("c")], images=OURS)
     main = """id; echo out of main >/pfs/out/file; ! touch /pfs/no 2>/dev/null; ! touch /pl/bin/no 2>/dev/null; touch /tmp/t; ls /pl/bin; hostname
               until [ -e /tmp/agent ]; do sleep 0.02; done; echo $NVIDIA_VISIBLE_DEVICES; exit 3"""
-    agent = """id; until [ -e /pl/pfs/out/file ]; do sleep 0.02; done; cat /pl/pfs/out/file; touch /pl/tmp/agent; ! touch /no 2>/dev/null
+    agent = """id; until [ -s /pl/pfs/out/file ]; do sleep 0.02; done; cat /pl/pfs/out/file; touch /pl/tmp/agent; ! touch /no 2>/dev/null
                echo to stderr >&2; echo $PIPELINED_WORKER_TOKEN"""
     made = ours(golden("cpu-restricted", main, agent))
     kubelet.create(made)

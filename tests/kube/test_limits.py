@@ -176,6 +176,7 @@ def openshift(plane, tmp_path):
 
         yield speaks
     plane.request("DELETE", f"{path}/{OPENSHIFT}")
+    kit.wait_until(lambda: all(group["name"] != "security.openshift.io" for group in plane.request("GET", "/apis")[1]["groups"]), "its group is served no more")
 
 
 def test_on_openshift_no_user_is_named_and_stages_run_as_the_namespace_s(world, openshift):  # noqa: F811

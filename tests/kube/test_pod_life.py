@@ -91,7 +91,7 @@ def test_a_command_that_lives_on_and_swaps_its_output_for_links_gets_nothing_of_
     ids = [hashlib.sha256(b"%d" % i).hexdigest() for i in range(24)]
     one.daemon.give("t", [row(i, ids[i]) for i in range(24)])
     gate.arrived()
-    eventually(lambda: one.daemon.checkpoints)
+    eventually(lambda: one.daemon.checkpoints, 60)
     gate.leave_open()
     rows = one.daemon.result()["rows"]
     good = [got for got in rows if got["state"] == "success"]

@@ -34,7 +34,7 @@ def test_why_its_queue_has_not_admitted_a_pod_is_said(world):  # noqa: F811
         gate = {"schedulingGates": [{"name": f"{GROUP}/admission"}]}
         run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", placement={"queue": "team-a", "pod_patch": gate}, **ONCE)
         says(one, run, "st", "queue team-a has not admitted the pod yet", f"{GROUP}/admission")
-        name, = names(one, "st")
+        name, = one.kubelet.until(lambda: names(one, "st"), "its pod")  # the daemon may see it first
         pod = one.kubelet.pod(name)
         owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
         request(one, "POST", collection, {"apiVersion": f"{GROUP}/v1beta1", "kind": "Workload", "metadata": {

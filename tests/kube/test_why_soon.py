@@ -54,6 +54,9 @@ def test_a_quota_refuses_it(world):  # noqa: F811
     """Told by the refusal itself, which comes after the push."""
     one = world([nodes.cpu("a")])
     quota(one, 0)
+    pod = {"metadata": {"name": "dry"}, "spec": {"containers": [{"name": "c", "image": "any"}]}}
+    dry_run = lambda: one.kubelet.plane.request("POST", f"/api/v1/namespaces/{one.kubelet.namespace}/pods?dryRun=All", pod)[1]
+    one.kubelet.until(lambda: "exceeded quota" in dry_run().get("message", ""), "the API server knows it")
     run = begin(one, "st", "true")
     since = time.monotonic()
     says(one, run, "st", "exceeded quota: team")

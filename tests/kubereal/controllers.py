@@ -60,7 +60,7 @@ class Controllers:
                 if what != "DELETED" or one["kind"] == "Pod":
                     does[one["kind"]](one)
                 elif one["kind"] == "StatefulSet":
-                    self.cluster.request("DELETE", f"/api/v1/namespaces/{one['metadata']['namespace']}/pods/{one['metadata']['name']}-0")
+                    self.request("DELETE", f"/api/v1/namespaces/{one['metadata']['namespace']}/pods/{one['metadata']['name']}-0")
             except UNREACHABLE:  # no API server: again
                 self.changed.put((what, one))
                 time.sleep(RETRY_S)
@@ -68,13 +68,20 @@ class Controllers:
                 self.failure = "".join(traceback.format_exception(failure))
                 return
 
+    def request(self, *args, **more):
+        """What an API server refuses that has just begun is asked again, as when there is none."""
+        status, said = self.cluster.request(*args, **more)
+        if status == 429 or status >= 500 or "not yet ready to handle request" in said.get("message", ""):
+            raise ConnectionError(said)
+        return status, said
+
     def make(self, path, body):
         """Makes it when it is not there."""
-        status, said = self.cluster.request("POST", path, body)
+        status, said = self.request("POST", path, body)
         assert status == 201 or (status, said["reason"]) == (409, "AlreadyExists"), (path, said)
 
     def put_status(self, path, status):
-        code, said = self.cluster.request("PATCH", f"{path}/status", {"status": status}, content_type="application/merge-patch+json")
+        code, said = self.request("PATCH", f"{path}/status", {"status": status}, content_type="application/merge-patch+json")
         assert code in (200, 404), said
 
     def on_namespace(self, namespace):
@@ -86,7 +93,7 @@ class Controllers:
     def on_pod(self, pod):
         for owner in pod["metadata"].get("ownerReferences", []):
             if owner["kind"] == "StatefulSet":
-                code, found = self.cluster.request("GET", f"/apis/apps/v1/namespaces/{pod['metadata']['namespace']}/statefulsets/{owner['name']}")
+                code, found = self.request("GET", f"/apis/apps/v1/namespaces/{pod['metadata']['namespace']}/statefulsets/{owner['name']}")
                 if code == 200:
                     self.on_set(found)
 
@@ -96,7 +103,7 @@ class Controllers:
         revision = f"{meta['name']}-{hashlib.sha256(json.dumps(spec['template'], sort_keys=True).encode()).hexdigest()[:10]}"
         if "deletionTimestamp" in meta:
             return
-        code, pod = self.cluster.request("GET", f"{pods}/{name}")
+        code, pod = self.request("GET", f"{pods}/{name}")
         if code == 404:
             for claim in spec.get("volumeClaimTemplates", []):
                 self.claim(meta["namespace"], claim, name)
@@ -104,7 +111,7 @@ class Controllers:
             return
         made_of = pod["metadata"]["labels"]["controller-revision-hash"]
         if made_of != revision and "deletionTimestamp" not in pod["metadata"]:
-            self.cluster.request("DELETE", f"{pods}/{name}")
+            self.request("DELETE", f"{pods}/{name}")
         ready = services.is_ready(pod)
         status = {"observedGeneration": meta["generation"], "replicas": 1, "readyReplicas": int(ready), "availableReplicas": int(ready),
                   "currentRevision": made_of, "updateRevision": revision, "currentReplicas": 1, "updatedReplicas": int(made_of == revision)}
@@ -131,7 +138,7 @@ class Controllers:
         size, modes = template["spec"]["resources"]["requests"]["storage"], template["spec"]["accessModes"]
         self.make(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", {
             "metadata": {"name": name, "labels": template["metadata"].get("labels", {}), "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {**template["spec"], "volumeName": volume}})
-        made = self.cluster.request("GET", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")[1]
+        made = self.request("GET", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")[1]
         self.make("/api/v1/persistentvolumes", {"metadata": {"name": volume}, "spec": {
             "capacity": {"storage": size}, "accessModes": modes, "local": {"path": str(folder)},
             "claimRef": {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": made["metadata"]["uid"]},

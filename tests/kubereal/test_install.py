@@ -44,7 +44,7 @@ def test_the_digits_demo_is_trained_in_pods(world):
     """Nothing here has a GPU, and `train` does without."""
     forward, rest = commands(4).split(" &\n")
     with in_the_background(world, forward, "Forwarding from 127.0.0.1:7380"):
-        world.sh(rest)
+        world.sh(rest, 240)
     report = json.loads((world.checkout / "report" / "report.json").read_text(encoding="utf-8"))
     assert report["accuracy"] >= 0.95, report
 
@@ -83,5 +83,6 @@ def test_an_account_that_is_made_anew_and_a_kubelet_that_was_killed(world):
         world.cluster.start_kubelet()
     world.succeeds(run)
     assert len(before) == 1 and world.daemon.read("kept", "f") == b"kept"
-    world.succeeds(world.begin("after", "cp /pfs/in/f /pfs/out/f"))
+    # a pod that the old token is refused for is tried again after 10, 30 and 70 s
+    world.succeeds(world.begin("after", "cp /pfs/in/f /pfs/out/f"), 180)
     assert world.daemons_container()["restartCount"] == 1, world.tell()

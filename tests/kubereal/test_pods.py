@@ -165,7 +165,7 @@ def test_exit_codes_and_reasons(spaces, command, code, reason):
 def test_what_takes_more_memory_than_its_limit(spaces):
     """The runtime hears of it and of the end by two ways: its shell lives a moment longer, where the kernel lets it."""
     space = spaces["baseline"]
-    script = "sh -c 'x=0123456789abcdef; while :; do x=$x$x; done'; code=$?; sleep 1; exit $code"
+    script = "sh -c 'x=0123456789abcdef; while :; do x=$x$x; done'; code=$?; sleep 5; exit $code"
     name = space.make(alone("greedy", ["/bin/sh", "-c", script], resources={"limits": {"memory": "64Mi"}}))
     end = space.ended(name)["main"]
     assert (end["exitCode"], end["reason"]) == (137, "OOMKilled"), end

@@ -135,7 +135,7 @@ class World:
     def begin_waiting(self, stage):
         """One that runs, and ends when it is told to."""
         run = self.begin(stage, "until [ -e /tmp/go ]; do sleep 0.1; done; cp /pfs/in/f /pfs/out/f")
-        kit.wait_until(lambda: any(is_running(pod) for pod in self.pods(stage)), lambda: f"a pod of {stage}: {self.tell()}")
+        kit.wait_until(lambda: any(is_running(pod) for pod in self.pods(stage)), lambda: f"a pod of {stage}: {self.tell()}", 150)
         return run
 
     def let_go(self, stage):

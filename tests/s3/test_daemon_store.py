@@ -146,7 +146,7 @@ def test_a_server_that_is_killed_loses_nothing_that_was_acknowledged(over, serve
     pushers = [Pusher(d, f"p{i}") for i in range(3)]
     for _ in range(3):
         seen = [len(p.acknowledged) for p in pushers]
-        wait_until(lambda seen=seen: all(len(p.acknowledged) >= n + 4 for p, n in zip(pushers, seen)), "pushes to go on")
+        wait_until(lambda seen=seen: all(len(p.acknowledged) >= n + 4 for p, n in zip(pushers, seen)), "pushes to go on", 180)
         kill_and_restart(server)
     for p in pushers:
         p.ending.set()

@@ -18,13 +18,14 @@ def folder(tmp_path):
         os.kill(int((data / "demo.pid").read_text()), signal.SIGKILL)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("server", NAMES[:1], indirect=True)
 def test_the_demo_goes_on_where_its_folder_was_lost(server, bucket, folder):
     store = f"s3://{bucket}/demo"
     env = {**os.environ, "PIPELINED_DEMO_DIR": str(folder), "PIPELINED_DEMO_BIN": BIN, "AWS_ENDPOINT_URL": server.endpoint,
            "AWS_REGION": server.region, "AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
     demo = subprocess.run(["sh", os.path.join(TOP, "pipelines", "demo.sh"), "--exit", "--store", store, "--recover"], capture_output=True, text=True, env=env,
-                          timeout=280, check=False)
+                          timeout=840, check=False)
     said = demo.stdout + demo.stderr
     assert demo.returncode == 0, said
     assert f"recovered from {store}" in said

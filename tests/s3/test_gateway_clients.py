@@ -58,6 +58,7 @@ def same(path, want):
         assert (path / name).read_bytes() == data, name
 
 
+@pytest.mark.timeout(900)
 def test_aws(shared, client, tmp_path):
     aws, want = clients.aws(), folder(tmp_path / "up", 1)
     pipeline(shared, "aws")

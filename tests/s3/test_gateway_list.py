@@ -4,7 +4,7 @@ import urllib.parse
 
 import pytest
 
-from conftest import wait_until
+from conftest import finished
 from gateway import Gateway
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
@@ -158,7 +158,7 @@ def test_a_page_goes_on_after_the_commit(shared, s3):
         version = s3.put_object(Bucket="pages", Key=f"k{i}", Body=b"")["VersionId"]
     first = s3.list_objects_v2(Bucket="pages", MaxKeys=2)
     s3.delete_object(Bucket="pages", Key="k2")
-    wait_until(lambda: any(b["commit"] == version for b in shared.get("/repos/default/pages/branches")["branches"]), "the commit")
+    finished(shared, "pages", version)
     rest = s3.list_objects_v2(Bucket="pages", ContinuationToken=first["NextContinuationToken"])
     assert [item["Key"] for item in rest["Contents"]] == ["k3", "k4"]
 

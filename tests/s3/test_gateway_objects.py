@@ -483,7 +483,7 @@ def test_puts_gather_for_the_window_of_the_repo(shared, s3, bucket):
 
 
 def test_durable_in_the_bucket_is_in_the_store_when_it_is_answered(shared, s3, bucket):
-    shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"durable": "bucket"})
+    shared.http("PATCH", f"/api/v1/repos/default/{bucket}", {"durable": "bucket", "commit_window": "60s"})  # its parts go with its end
     data = os.urandom(5000)
     s3.put_object(Bucket=bucket, Key="f", Body=data)
     kept = [pathlib.Path(folder, name).read_bytes() for folder, _, files in os.walk(f"{shared.dir}/store/open") for name in files]

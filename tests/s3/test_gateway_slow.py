@@ -87,6 +87,7 @@ def test_parts_of_an_upload_go_with_their_repo(shared, gate):
         s3.upload_part(**upload, PartNumber=2, Body=b"x")
 
 
+@pytest.mark.timeout(900)
 def test_a_client_at_the_limit_of_uploads_succeeds_when_one_ends(shared, gate):
     gate.ask("PUT", "/many")
     own = key_of(shared, gate, "uploader", many="writer")

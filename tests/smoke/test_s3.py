@@ -27,8 +27,10 @@ def test_a_client_pushes_a_stage_runs_and_its_output_is_read(make_daemon, bucket
     daemon = make_daemon("--config", config, "--s3-listen", "127.0.0.1:0").start()
     daemon.default.repo("in").stages(kit.sh("upper", 'tr a-z A-Z <"$PL_INPUT_IN/letters" >"$PL_OUT/letters"'))
     ask = asker(daemon)
-    assert ask("PUT", "/in/letters", b"some letters").status == 200
-    commit = json.loads(daemon.ctl("--json", "finish", "commit", "in@master").out)
+    put = ask("PUT", "/in/letters", b"some letters")
+    assert put.status == 200
+    # by its id, which its clock may have finished already
+    commit = json.loads(daemon.ctl("--json", "finish", "commit", f"in@{put.headers['x-amz-version-id']}").out)
     assert daemon.wait(commit["run"])["state"] == "success"
     answer = ask("GET", "/upper/letters")
     assert (answer.status, answer.body) == (200, b"SOME LETTERS")
@@ -64,6 +66,7 @@ def test_a_put_to_a_daemon_that_was_taken_over_is_not_acknowledged(make_daemon, 
     assert old.process.wait(timeout=60) == 75 and "another daemon" in old.log()
     old.process = None
     ask = asker(new)
-    assert ask("PUT", "/in/next", b"acknowledged").status == 200
-    new.ctl("finish", "commit", "in@master")
+    put = ask("PUT", "/in/next", b"acknowledged")
+    assert put.status == 200
+    new.ctl("finish", "commit", f"in@{put.headers['x-amz-version-id']}")
     assert "late" not in new.default.files("in") and new.read("in", "next") == b"acknowledged"

@@ -8,6 +8,7 @@ import pytest
 from browser import SIZES
 from conftest import kit, worlds
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for two worlds
 MANY = 450  # datums of the stage that fails in one way only: more than two pages of 200
 
 

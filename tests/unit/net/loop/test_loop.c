@@ -226,17 +226,15 @@ static void burn(void *arg)
     do
         clock_gettime(CLOCK_MONOTONIC, &now);
     while ((now.tv_sec - end.tv_sec) * 1000000000L + now.tv_nsec - end.tv_nsec < 0);
+    pl_loop_stop(loop); /* a second turn could be slow by itself */
 }
 
 static void test_a_slow_turn_is_counted(void **state)
 {
     struct pl_loop_stats stats;
-    struct pl_timer *t;
 
     (void)state;
     assert_int_equal(pl_loop_post(loop, "burn", burn, NULL, NULL), 0);
-    assert_int_equal(pl_timer_create(loop, "stop", stop, NULL, &t, NULL), 0);
-    pl_timer_start(t, 5);
     pl_loop_run(loop);
     pl_loop_get_stats(loop, &stats);
     assert_int_equal(stats.slow_turns, 1);
