@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { age, ago, clock, counted, duration, figure, number, percent, size, spelled, utc, when } from "../src/core/format";
+import { age, ago, clock, counted, duration, figure, msBetween, number, percent, size, spelled, utc, when } from "../src/core/format";
 
 const NOW = new Date(2026, 10, 26, 14, 0, 0).getTime(); // local
 const before = (seconds: number) => (NOW - seconds * 1000) * 1000;
@@ -33,6 +33,11 @@ describe("sizes", () => {
 });
 
 describe("durations", () => {
+  it("what began since the page's clock was set has taken no time yet", () => {
+    expect(msBetween(1_700_000_000_500_000, null, 1_700_000_000_000)).toBe(0);
+    expect(msBetween(1_700_000_000_500_000, null, 1_700_000_001_000)).toBe(500);
+    expect(msBetween(1_700_000_000_000_000, 1_700_000_000_250_000, 1_600_000_000_000)).toBe(250);
+  });
   it.each([[0, "0.0 s"], [83, "0.1 s"], [9949, "9.9 s"], [9960, "10 s"], [59_400, "59 s"], [60_000, "1 min"], [252_000, "4 min 12 s"], [840_000, "14 min"], [7_440_000, "2 h 4 min"],
     [7_200_000, "2 h"], [273_600_000, "3 d 4 h"], [-1, "–"], [NaN, "–"]])("%d ms are %s", (ms, text) => expect(duration(ms)).toBe(text));
 });

@@ -27,6 +27,11 @@ export function size(bytes: number): string {
   return `${text} ${UNITS[unit]}`;
 }
 
+// From a time to another one, or to now, in ms. What began since the page's clock was set has taken no time yet.
+export function msBetween(fromUs: number, toUs: number | null | undefined, nowMs: number): number {
+  return Math.max(0, (toUs || nowMs * 1000) - fromUs) / 1000;
+}
+
 // "0.1 s", "8 s", "4 min 12 s", "14 min", "2 h 4 min", "3 d 4 h"
 export function duration(ms: number): string {
   if (ms < 0 || !Number.isFinite(ms)) return "–";

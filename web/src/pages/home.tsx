@@ -5,7 +5,7 @@ import { get } from "../api/client";
 import type { Gpus, Pipeline, Repo, Run, Status } from "../api/schema";
 import { name } from "../core/foreign";
 import { numbersOf } from "../core/gpus";
-import { counted, number, size, spelled } from "../core/format";
+import { counted, msBetween, number, size, spelled } from "../core/format";
 import { rootsFirst, staleStages, whyOf } from "../core/freshness";
 import { useLoad } from "../core/load";
 import { type Need, disksOf, needOf } from "../core/needs";
@@ -167,7 +167,7 @@ function Bars({ runs, pipeline }: { runs: Run[]; pipeline: { project: string; na
 
 function barsOf(runs: Run[], pipeline: { project: string; name: string }) {
   return runs.filter((run) => run.pipelines?.some((one) => one.pipeline === pipeline.name && one.project === pipeline.project)).slice(0, 24).reverse()
-    .map((run) => ({ id: run.id, shape: rowState(run).shape, ms: ((run.finished_us ?? now.value * 1000) - run.created_us) / 1000 }));
+    .map((run) => ({ id: run.id, shape: rowState(run).shape, ms: msBetween(run.created_us, run.finished_us, now.value) }));
 }
 
 function Pipelines({ data, query, project }: { data: Facts; query: URLSearchParams; project: string }) {

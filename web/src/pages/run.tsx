@@ -4,7 +4,7 @@ import { get, post } from "../api/client";
 import { listen } from "../api/events";
 import type { Job, Pipeline, Run } from "../api/schema";
 import { name } from "../core/foreign";
-import { counted, duration, number, percent, short, size } from "../core/format";
+import { counted, duration, msBetween, number, percent, short, size } from "../core/format";
 import { go } from "../core/going";
 import { useLoad } from "../core/load";
 import { lastLineOf, metricWords } from "../core/metrics";
@@ -190,7 +190,7 @@ function Actions({ run, jobs }: { run: Run; jobs: Job[] }) {
 
 // What the clock changes is drawn alone: the page around it is not drawn again each second.
 function So({ from }: { from: number }) {
-  return <>{duration(now.value - from / 1000)}</>;
+  return <>{duration(msBetween(from, null, now.value))}</>;
 }
 
 function Left({ run }: { run: Run }) {

@@ -5,7 +5,7 @@ import type { GraphDatums, StageState } from "../api/schema";
 import { type Drawing, type Edge, HANG, type Node, inOrder, relatives, rounded } from "../core/drawing";
 import { type Wishes, opened, queryOf } from "../core/folding";
 import { name } from "../core/foreign";
-import { age, counted, duration, number, short, size } from "../core/format";
+import { age, counted, duration, msBetween, number, short, size } from "../core/format";
 import { go, withQuery } from "../core/going";
 import type { LiveStates } from "../core/live";
 import { fit, widthOf } from "../core/measure";
@@ -68,7 +68,7 @@ function lineOf(stage: StageState | undefined): { text: string; tone: string } {
 
 function tookOf(stage: StageState | undefined): string {
   if (!stage?.started_us) return "";
-  return duration(((stage.finished_us ?? now.value * 1000) - stage.started_us) / 1000);
+  return duration(msBetween(stage.started_us, stage.finished_us, now.value));
 }
 
 function placeOfStage(project: string, stage: string, state: StageState | undefined): Place {

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { name, middle } from "../core/foreign";
-import { age, ago, clock, duration, short, utc, when } from "../core/format";
+import { age, ago, clock, duration, msBetween, short, utc, when } from "../core/format";
 import { now } from "../core/now";
 import { type Place, href } from "../core/places";
 import { Icon } from "./icons";
@@ -26,7 +26,7 @@ export function When({ us }: { us: number }) {
 // From a start to an end, or to now.
 export function Took({ from, to }: { from: number | null | undefined; to: number | null | undefined }) {
   if (!from) return <span class="faint">–</span>;
-  return <>{duration(((to || now.value * 1000) - from) / 1000)}{to ? "" : " so far"}</>;
+  return <>{duration(msBetween(from, to, now.value))}{to ? "" : " so far"}</>;
 }
 
 export function To({ place, query, children, class: also, row = false, label, chosen = false }: {
