@@ -278,11 +278,13 @@ def test_a_stage_does_not_write_over_what_was_pushed_into_kept_results(project):
     project.repo("in").stages(stage)
     project.run("in", {"a": "1"})
     project.d.http("DELETE", f"/api/v1/pipelines/{project.name}/p?keep_repos=1")
-    pushed = project.commit("s", {"b": "2"})["commit"]
+    made = project.commit("s", {"b": "2"})
+    pushed = made["commit"]
     with pytest.raises(HttpError, match="409") as e:
         project.stages(stage)
     assert e.value.error["message"] == (
         f'stage "s" would write branch "master" of repo "s", to which commit {pushed[:8]} was pushed')
+    project.wait(made["run"])  # a commit whose run goes on is in use
     project.d.http("DELETE", f"/api/v1/repos/{project.name}/s/commits/{pushed}")
     assert counts(project.wait(project.stages(stage)["run"])["job"]["s"])["reused"] == 1 and kind(project, "s") == "output"
 

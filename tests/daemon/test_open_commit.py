@@ -12,7 +12,7 @@ import urllib.parse
 import pytest
 
 from by_path import load
-from conftest import BIN, HttpError, ops_stream, sh, wait_until
+from conftest import BIN, HttpError, ops_stream, runs_end, sh, wait_until
 
 servers = load("s3_servers", "s3/servers.py")
 
@@ -144,6 +144,7 @@ def test_a_base_that_is_gone_is_a_conflict_and_comes_not_back(daemon):
     second = d.push("in", "b", "1", branch="dev")["commit"]
     c = start(d, branch="dev")
     put(d, c, "new", "1")
+    runs_end(d)  # a commit whose run goes on is in use
     d.http("DELETE", f"/api/v1/repos/default/in/commits/{second}")
     refused(lambda: finish(d, c), "conflict", second[:8], "was deleted")
     e = start(d, branch="dev")
