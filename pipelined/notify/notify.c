@@ -47,7 +47,6 @@ struct pl_notify {
     bool reload, fresh, stopping, ended;
     /* the thread's own: */
     struct rule *rules;
-    bool was_read;    /* the rules were read once */
     int64_t tail;     /* events up to here were looked at for rules that are QUIET */
     int64_t saved;    /* `tail` when positions of quiet rules were written last, */
     int64_t saved_ms; /* and the time then; monotonic */
@@ -173,8 +172,8 @@ static int read_rules(struct pl_notify *n, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(n->db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int64_t newest = n->tail; /* at the first time: events that came since the start are for rules of before */
-    int r = n->was_read ? pl_sql_int(rd.conn, err, &newest, "SELECT coalesce(max(id), 0) FROM event", "") : 0;
+    int64_t newest = 0;
+    int r = pl_sql_int(rd.conn, err, &newest, "SELECT coalesce(max(id), 0) FROM event", "");
 
     if (!n->rules)
         n->tail = newest; /* new events are not looked at while there is no rule */
@@ -196,10 +195,8 @@ static int read_rules(struct pl_notify *n, struct pl_err *err)
         if (r == 0)
             rule->there = true;
     }
-    if (r == 0) {
+    if (r == 0)
         remove_gone(n);
-        n->was_read = true;
-    }
     return r;
 }
 
@@ -588,14 +585,6 @@ static void notify_free(struct pl_notify *n)
     free(n);
 }
 
-/* Begins at the newest event; older ones are found by the rules, each from its own position. */
-static int read_tail(struct pl_notify *n, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(n->db);
-
-    return pl_sql_int(rd.conn, err, &n->tail, "SELECT coalesce(max(id), 0) FROM event", "");
-}
-
 int pl_notify_start(const struct pl_notify_config *config, struct pl_notify **ret, struct pl_err *err)
 {
     const struct pl_notify_sender_config sender = {.db = config->db,
@@ -609,11 +598,11 @@ int pl_notify_start(const struct pl_notify_config *config, struct pl_notify **re
     if (!n)
         return pl_err_nomem(err);
     n->db = config->db;
-    n->reload = true;
+    n->fresh = true;
     pl_timed_cond_init(&n->wake);
     pthread_mutex_init(&n->lock, NULL);
     r = pl_notify_sender_create(&sender, &n->sender, err);
-    r = r < 0 ? r : read_tail(n, err);
+    r = r < 0 ? r : read_rules(n, err); /* events from here on are for them, before the thread has had its first turn */
     n->saved = n->tail;
     n->saved_ms = pl_clock_mono_ms();
     if (r == 0 && pthread_create(&n->thread, NULL, run, n) != 0)

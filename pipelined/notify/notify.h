@@ -46,7 +46,7 @@ struct pl_notify_config {
 
 struct pl_notify;
 
-/* Starts the thread. PL_EIO, PL_ENOMEM. */
+/* Reads the rules and starts the thread. PL_EIO, PL_ENOMEM; errors of the database. */
 PL_MUST_CHECK
 int pl_notify_start(const struct pl_notify_config *config, struct pl_notify **ret, struct pl_err *err);
 /* Makes the thread end soon; deliveries that have not been answered are made again after the next start. Does not block.
