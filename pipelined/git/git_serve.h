@@ -18,10 +18,10 @@
  *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
  *   each →  {"error": number of the code, "message"}
  *
- * `copy` is a name below FOLDER, NAME or NAME.NAME. The process ends when its input does,
- * and at once when the thread that started it ends: two processes must not work in one copy. It can write only below FOLDER
- * and read only FOLDER, the READABLE folders and what programs need (certificates, name service), where the kernel has
- * Landlock; its memory and the size of its files are limited. */
+ * `copy` is a name below FOLDER, NAME or NAME.NAME. The process ends when its input does, and at once when the thread that
+ * started it ends: two processes must not work in one copy. It can write only below FOLDER and read only FOLDER, the READABLE
+ * folders and what programs need (certificates, name service), where the kernel has Landlock; its memory and the size of its
+ * files are limited. */
 #pragma once
 
 #include "storage/base/err.h"
