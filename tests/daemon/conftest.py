@@ -374,6 +374,17 @@ def runs_end(daemon, timeout=60.0):
     wait_until(lambda: not running(), lambda: f"all runs to end: {running()}", timeout)
 
 
+def gone(call):
+    """What the error says. Earlier commits are searched for a moment only: what is not found then, is by a later request."""
+    def error():
+        with pytest.raises(HttpError) as e:
+            call()
+        return e.value
+    last = wait_until(lambda: (lambda e: e if e.status != 404 else None)(error()), error)
+    assert (last.status, last.error["code"]) == (410, "gone"), last
+    return last.error["message"]
+
+
 def logs_are_sealed(daemon):
     """Waits until the logs of ended jobs are in the store: they come there after the end of their run."""
     folder = os.path.join(daemon.dir, "logs")

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from conftest import Exec, HttpError, Link, runs_end, wait_until
+from conftest import Exec, HttpError, Link, gone, runs_end
 
 LARGE = bytes(range(256)) * 4096 + b"end"  # several chunks
 LONG = "long/" + "n" * 120 + "/" + "m" * 200
@@ -152,17 +152,6 @@ def test_two_runs_are_compared_in_every_repo(daemon):
     with pytest.raises(HttpError) as e:
         daemon.get(f"/runs/{first}/changes")
     assert e.value.status == 404 and e.value.error["field"] == "from"
-
-
-def gone(call):
-    """What the error says. Earlier commits are searched for a moment only: what is not found then, is by a later request."""
-    def error():
-        with pytest.raises(HttpError) as e:
-            call()
-        return e.value
-    last = wait_until(lambda: (lambda e: e if e.status != 404 else None)(error()), error)
-    assert (last.status, last.error["code"]) == (410, "gone"), last
-    return last.error["message"]
 
 
 def test_what_is_gone_says_what_became_of_it(daemon):

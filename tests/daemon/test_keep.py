@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from conftest import HttpError, everything, logs_are_sealed, sh, wait_until
+from conftest import HttpError, everything, gone, logs_are_sealed, sh, wait_until
 from test_clock import Clock, library  # noqa: F401 (a fixture)
 from test_restart import newest
 
@@ -60,9 +60,9 @@ def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     # --- done
     assert keep(d)[0]["in"]["commits"] == 2 and keep(d)[0]["in"]["commits"] == 0
     assert ids(p, "in") == [c for c in made[::-1] if c not in made[3:5]]
-    said = missing(lambda: d.get(f"/repos/default/in/commits/{made[3]}"))
+    said = gone(lambda: d.get(f"/repos/default/in/commits/{made[3]}"))
     assert f"commit {made[3][:8]} of default/in was removed on 2" in said and "older than the repo keeps" in said
-    assert "was removed on" in missing(lambda: p.read("in", "f", made[4][:10]))
+    assert "was removed on" in gone(lambda: p.read("in", "f", made[4][:10]))
     assert "was removed on" in d.ctl("get", "file", f"in@{made[3]}:/f", "-o", "-", ok=False).err
     assert "was removed on" not in missing(lambda: d.get(f"/repos/default/tags/commits/{made[3]}"))
     assert p.read("in", "f", made[5]) == b"5" and p.read("in", "f", "v1") == b"2" and p.read("in", "f", "master^3") == b"2"
@@ -73,7 +73,7 @@ def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     assert [c[1] for c in keep(d, "in", dry_run=True)[1]] == made[0:3]
     keep(d, "in")
     d.http("DELETE", f"/api/v1/repos/default/in/commits/{made[7]}")
-    assert "deleted by a user" in missing(lambda: d.get(f"/repos/default/in/commits/{made[7]}"))
+    assert "deleted by a user" in gone(lambda: d.get(f"/repos/default/in/commits/{made[7]}"))
     side = p.wait(p.commit("tags", {"x": "1"}, branch="side")["run"])["id"]  # what its run reads stays while it runs
     d.http("DELETE", "/api/v1/repos/default/tags/branches/side")
     assert "tags" not in keep(d)[0] and p.read("tags", "x", side) == b"1"  # its commits stay, as delete branch says
@@ -101,7 +101,7 @@ def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     shutil.move(store, tmp_path / "store")
     new = make_daemon("--store", f"file://{tmp_path}/store", name="new").start()
     assert everything(new) == after
-    assert "was removed on" in missing(lambda: new.get(f"/repos/default/in/commits/{made[3]}"))
+    assert "was removed on" in gone(lambda: new.get(f"/repos/default/in/commits/{made[3]}"))
     assert new.post("/fsck?full=1")["ok"]
 
 
@@ -206,8 +206,8 @@ def test_days_of_commits_results_and_logs(make_daemon, clock):
     keep(d)
     assert [bool(p.datums("s", run)) for run in runs] == [False, False, False, True]
     assert p.logs("s", run=runs[2]) == "said\n" and p.logs("s", run=runs[3]) == "said\n"
-    gone = missing(lambda: p.logs("s", run=runs[1]))
-    assert gone == f"the log of job s of run {runs[1][:8]} was dropped: logs of \"s\" are kept for 5 days"
+    said = missing(lambda: p.logs("s", run=runs[1]))
+    assert said == f"the log of job s of run {runs[1][:8]} was dropped: logs of \"s\" are kept for 5 days"
     assert "the record of datums" in missing(lambda: d.get(f"/jobs/default/s/{runs[0]}/datums/f00d"))
     assert d.get(f"/jobs/default/s/{runs[0]}")["state"] == "success"
     # the thirteenth: what is older than ten days, and no more than the rule's two
@@ -248,8 +248,8 @@ def test_what_was_dropped_after_the_checkpoint_is_not_there_after_a_recovery(mak
 
     d = make_daemon(*options, name="anew").start()
     assert "recovered from checkpoint" in d.log()
-    gone = missing(lambda: d.default.logs("s", run=failed))
-    assert gone == f"the log of job s of run {failed[:8]} was dropped before the daemon's database was recovered"
+    said = missing(lambda: d.default.logs("s", run=failed))
+    assert said == f"the log of job s of run {failed[:8]} was dropped before the daemon's database was recovered"
     run = d.default.run("in", {"b": "better"})
     assert run["job"]["s"]["datums"]["reused"] == 0 and len(d.read("s", "a")) == 100_000
     assert d.ctl("--json", "gc").json["error"] == ""
