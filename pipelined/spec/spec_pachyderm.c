@@ -10,54 +10,19 @@
 
 #define PACHYDERM_TRIES 3
 
-/* A field of Pachyderm that has no counterpart here yet, and the values (JSON) that say the same as leaving it
- * out. Programs that write a whole spec write these, too. */
-struct later {
-    const char *name, *defaults[2];
-};
-static const struct later later_of_file[] = {{"tf_job", {NULL}},
-                                             {"output_branch", {"\"master\"", "\"\""}},
-                                             {"s3_out", {"false"}},
-                                             {"sidecar_resource_limits", {"{}"}},
-                                             {"sidecar_resource_requests", {"{}"}},
-                                             {"service", {NULL}},
-                                             {"spout", {NULL}},
-                                             {"salt", {"\"\""}},
-                                             {"datum_set_spec", {"{}"}},
-                                             {"reprocess_spec", {"\"until_success\"", "\"\""}},
-                                             {"maximum_expected_uptime", {"\"0s\""}},
-                                             {"egress", {NULL}},
-                                             {"determined", {NULL}},
-                                             {"standby", {"false"}},
-                                             {"enable_stats", {"false"}},
-                                             {"cache_size", {"\"\""}},
-                                             {"chunk_spec", {"{}"}},
-                                             {"max_queue_size", {"0", "\"0\""}},
-                                             {"hashtree_spec", {NULL}},
-                                             {NULL, {NULL}}};
-static const struct later later_of_transform[] = {{"err_stdin", {"[]"}},
-                                                  {"image_pull_secrets", {"[]"}},
-                                                  {"debug", {"false"}},
-                                                  {"working_dir", {"\"\""}},
-                                                  {"dockerfile", {"\"\""}},
-                                                  {"memory_volume", {"false"}},
-                                                  {"datum_batching", {"false"}},
-                                                  {"build", {NULL}},
-                                                  {NULL, {NULL}}};
-static const struct later later_of_pfs[] = {{"repo_type", {"\"user\"", "\"\""}},
-                                            {"commit", {"\"\""}},
-                                            {"join_on", {"\"\""}},
-                                            {"outer_join", {"false"}},
-                                            {"group_by", {"\"\""}},
-                                            {"lazy", {"false"}},
-                                            {"empty_files", {"false"}},
-                                            {"s3", {"false"}},
-                                            {"trigger", {NULL}},
-                                            {"propagation_spec", {"{}", "{\"never\":false}"}},
-                                            {NULL, {NULL}}};
-static const struct later later_of_input[] = {
-    {"join", {"[]"}}, {"group", {"[]"}}, {"cron", {NULL}}, {"git", {NULL}}, {NULL, {NULL}}};
-static const struct later nothing[] = {{NULL, {NULL}}};
+/* Fields of Pachyderm that have no counterpart here yet. "NAME" is refused with every value; "NAME=" is accepted if its
+ * value is zero (is_zero), "NAME=WORD" also if it is this word: that says the same as leaving it out, and programs that
+ * write a whole spec write it. */
+static const char later_of_file[] =
+    " tf_job output_branch=master s3_out= sidecar_resource_limits= sidecar_resource_requests= service spout salt datum_set_spec="
+    " reprocess_spec=until_success maximum_expected_uptime= egress determined standby= enable_stats= cache_size chunk_spec="
+    " max_queue_size= hashtree_spec ";
+static const char later_of_transform[] =
+    " err_stdin image_pull_secrets debug= working_dir dockerfile memory_volume= datum_batching= build ";
+static const char later_of_pfs[] =
+    " repo_type=user commit join_on outer_join= group_by lazy= empty_files= s3= trigger propagation_spec= ";
+static const char later_of_input[] = " join group cron git ";
+static const char nothing[] = "";
 
 /* How one field is converted: function `map` gets the field's value and usually stores the result as
  * member `key` of the native object `to`. */
@@ -91,30 +56,62 @@ static void set(struct spec_reader *r, json_t *to, const char *key, json_t *valu
         r->failed = PL_ENOMEM;
 }
 
-static const struct later *find_later(const char *name, const struct later *list)
+/* Finds a name in a list of later fields; returns what follows it, "=…" or a space. NULL if it is not there. */
+static const char *find_later(const char *name, const char *list)
 {
-    for (; list->name != NULL; list++)
-        if (pl_streq(list->name, name))
-            return list;
+    size_t n = strlen(name);
+
+    for (const char *at = list; n > 0 && (at = strstr(at, name)) != NULL; at += n)
+        if (at > list && at[-1] == ' ' && (at[n] == ' ' || at[n] == '='))
+            return at + n;
     return NULL;
 }
 
-/* True if the value says the same as leaving the field out. */
-static bool is_default(struct spec_reader *r, const struct later *field, const json_t *value)
+/* True if the value of any field says the same as leaving the field out: Pachyderm's specs are protobuf, in which an empty
+ * text and an empty list are not there. */
+static bool is_absent(const json_t *value)
 {
-    _cleanup_free_ char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    return json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0);
+}
+
+/* True for a number, an amount or a duration of 0, as a number or as text ("0", "0s", "0Mi"). */
+static bool is_no_amount(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    char *end;
 
     if (text == NULL)
-        r->failed = PL_ENOMEM;
-    for (size_t i = 0; text != NULL && i < PL_ARRAY_SIZE(field->defaults) && field->defaults[i] != NULL; i++)
-        if (pl_streq(field->defaults[i], text))
-            return true;
-    return false;
+        return json_is_number(value) && json_number_value(value) == 0;
+    return isdigit((unsigned char)*text) && strtod(text, &end) == 0 && strlen(end) <= 2;
+}
+
+/* True for false, 0, and an object whose members all are zero or absent. */
+static bool is_zero(const json_t *value)
+{
+    const char *key;
+    json_t *member;
+
+    json_object_foreach((json_t *)(uintptr_t)value, key, member)
+    {
+        if (!is_absent(member) && !is_zero(member))
+            return false;
+    }
+    return json_is_object(value) || json_is_false(value) || is_no_amount(value);
+}
+
+/* True if the value says the same as leaving out the field of which find_later returned this. */
+static bool is_default(const char *later, const json_t *value)
+{
+    size_t n = strcspn(later, " ");
+
+    return *later == '=' && (is_zero(value) || (json_is_string(value) && json_string_length(value) == n - 1 &&
+                                                memcmp(json_string_value(value), later + 1, n - 1) == 0));
 }
 
 /* Converts the members of an object that the table `fields` lists, and refuses all others by name. The error
  * for a name in `later` says that it is not available yet, unless its value is the default. */
-static void map_object(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const struct later *later,
+static void map_object(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const char *later,
                        const char *accepts, json_t *to)
 {
     size_t path_len = r->path.len;
@@ -128,7 +125,7 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
     json_object_foreach(value, key, member)
     {
         const struct field *field = NULL;
-        const struct later *missing;
+        const char *missing;
         char name[64];
 
         snake(key, name);
@@ -136,7 +133,7 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
             if (pl_streq(fields[i].name, name))
                 field = &fields[i];
         missing = find_later(name, later);
-        if (pl_streq(key, "$schema") || json_is_null(member) || (missing != NULL && is_default(r, missing, member)))
+        if (pl_streq(key, "$schema") || is_absent(member) || (missing != NULL && is_default(missing, member)))
             continue;
         pl_spec_enter_key(r, key);
         if (!pl_streq(key, name) && json_object_get(value, name) != NULL && !json_is_null(json_object_get(value, name)))
@@ -370,12 +367,10 @@ static void map_gpu(struct spec_reader *r, json_t *value, json_t *to, const char
     json_decref(gpu);
 }
 
-/* Copies an amount. 0 and "" say the same as leaving it out. */
+/* Copies an amount. 0 says the same as leaving it out. */
 static void map_amount(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    const char *text = json_string_value(value);
-
-    if (text != NULL ? *text != '\0' : !(json_is_number(value) && json_number_value(value) == 0))
+    if (!is_no_amount(value))
         map_same(r, value, to, key);
 }
 
@@ -656,9 +651,8 @@ static void map_autoscaling(struct spec_reader *r, json_t *value, json_t *to, co
 /* 0 says the same as leaving the field out. */
 static void map_tries(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
-    if (json_is_integer(value) && json_integer_value(value) == 0)
-        return;
-    map_number(r, value, json_object_get(to, "datum"), key);
+    if (!is_no_amount(value))
+        map_number(r, value, json_object_get(to, "datum"), key);
 }
 
 static void map_datum_timeout(struct spec_reader *r, json_t *value, json_t *to, const char *key)

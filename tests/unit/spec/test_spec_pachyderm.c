@@ -193,7 +193,7 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
          "\"/[\"}}]}}",
          "input.cross[0].pfs.glob: glob \"/[\": column 2: [ is never closed"},
         {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": "
-         "\"/\"}, \"cross\": []}}",
+         "\"/\"}, \"cross\": [{\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}]}}",
          "input: multiple input types set: one of pfs, cross and union"},
     };
 
@@ -276,7 +276,16 @@ static void a_default_value_says_as_much_as_no_value(void **state)
               "\"lazy\": false, \"emptyFiles\": false, \"s3\": false, \"propagation_spec\": {\"never\": false}"),
         WHOLE(", \"resource_limits\": {\"cpu\": 0, \"memory\": \"\"}, \"resource_requests\": {\"cpu\": 0.0, \"disk\": \"\"}", "",
               ""),
-        WHOLE(", \"datum_tries\": 0", "", ""),
+        WHOLE(", \"datum_tries\": 0, \"job_timeout\": \"\", \"datum_timeout\": \"\", \"resource_limits\": {\"memory\": \"0\", "
+              "\"disk\": \"0Mi\", \"gpu\": {\"type\": \"\", \"number\": 0}}, \"resource_requests\": {\"cpu\": \"0\"}",
+              "", ""),
+        WHOLE(
+            ", \"datum_set_spec\": {\"number\": \"0\", \"per_worker\": 0}, \"sidecar_resource_limits\": {\"cpu\": 0, \"memory\": "
+            "\"\", \"gpu\": {\"number\": 0}}, \"scheduling_spec\": {\"priority_class_name\": \"\"}, \"cache_size\": \"\"",
+            ", \"user\": \"\", \"image\": \"\", \"stdin\": []",
+            ", \"branch\": \"\", \"project\": \"\", \"name\": \"\", \"propagation_spec\": {\"never\": false}"),
+        ("{\"pipeline\": {\"name\": \"m\", \"project\": {\"name\": \"\"}}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": "
+         "{\"cross\": [], \"union\": [], \"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}"),
         ("{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\"]}, \"input\": {\"join\": [], \"group\": [], "
          "\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}}"),
     };
