@@ -371,7 +371,9 @@ static int explain_none(struct pl_ejob *j, struct pl_err *err)
             continue;
         r = pl_project_stores_get(j->engine->config.stores, leaf->project, &store, err);
         source = (struct pl_node_source){r < 0 ? NULL : store, pl_store_node_get};
-        r = r < 0 ? r : pl_plan_no_match(leaf, &(struct pl_plan_input){.root = j->roots[i], .source = &source}, &text, err);
+        r = r < 0 ? r
+                  : pl_plan_no_match(leaf, j->stage->project, &(struct pl_plan_input){.root = j->roots[i], .source = &source},
+                                     &text, err);
     }
     if (r < 0 || text.len == 0)
         return r;

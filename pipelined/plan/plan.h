@@ -152,6 +152,8 @@ char *pl_plan_datum_text(const struct pl_plan *p, size_t datum, char *out, size_
  *
  *   input "test": glob "/tests/ *.csv" matches none of the 12 files of repo "digits"; "/test/ *.csv" would match /test/a.csv
  *
- * (without the blanks). Blocks: reads the tree. PL_ENOMEM, errors of the source. */
+ * (without the blanks). `project` is the stage's: a repo of another is named with its project. Blocks: reads the tree.
+ * PL_ENOMEM, errors of the source. */
 PL_MUST_CHECK
-int pl_plan_no_match(const struct pl_input *input, const struct pl_plan_input *from, struct pl_buf *out, struct pl_err *err);
+int pl_plan_no_match(const struct pl_input *input, const char *project, const struct pl_plan_input *from, struct pl_buf *out,
+                     struct pl_err *err);

@@ -107,31 +107,41 @@ static int look(struct search *s, const struct pl_plan_input *from, struct pl_er
     return PL_MIN(r, 0);
 }
 
-static int say(const struct search *s, const struct pl_input *input, uint64_t files, struct pl_buf *out, struct pl_err *err)
+static int say(const struct search *s, const struct pl_input *input, const char *project, uint64_t files, struct pl_buf *out,
+               struct pl_err *err)
 {
     const bool selected = s->tried[AS_WRITTEN].matches || pl_streq(input->glob, "/");
+    char repo[2 * PL_NAME_MAX_BYTES + 2];
+    const char *text;
     size_t i = AS_WRITTEN + 1;
     int r = pl_buf_addf(out, err, "input \"%s\": ", input->name);
 
     if (r < 0)
         return r;
+    if (pl_streq(input->project, project))
+        snprintf(repo, sizeof repo, "%s", input->repo);
+    else
+        snprintf(repo, sizeof repo, "%s/%s", input->project, input->repo);
     if (files == 0)
-        return pl_buf_addf(out, err, "repo \"%s\" has no files in branch \"%s\"", input->repo, input->branch);
+        return pl_buf_addf(out, err, "repo \"%s\" has no files in branch \"%s\"", repo, input->branch);
     if (selected && input->n_files > 0)
         return pl_buf_addf(
             out, err, "no file that glob \"%s\" matches is one of its \"files\", \"%s\"%s; repo \"%s\" has %llu file%s, /%s %s",
-            input->glob, input->files[0], input->n_files > 1 ? " and others" : "", input->repo, (unsigned long long)files,
+            input->glob, input->files[0], input->n_files > 1 ? " and others" : "", repo, (unsigned long long)files,
             files == 1 ? "" : "s", s->first, files == 1 ? "" : "and others");
     r = pl_buf_addf(out, err, "glob \"%s\" matches none of the %llu file%s of repo \"%s\"; ", input->glob,
-                    (unsigned long long)files, files == 1 ? "" : "s", input->repo);
+                    (unsigned long long)files, files == 1 ? "" : "s", repo);
     while (i < ATTEMPTS && !s->tried[i].matches)
         i++;
     if (r < 0 || i == ATTEMPTS)
         return r < 0 ? r : pl_buf_addf(out, err, "it has /%s%s", s->first, files == 1 ? "" : ", for example");
-    return pl_buf_addf(out, err, "\"%s\" would match /%s", s->tried[i].text, s->tried[i].found);
+    /* a file at the top is matched without the folder of two stars, which in Pachyderm's form is at least one */
+    text = s->tried[i].text + (i == ANY_FOLDER && !strchr(s->tried[i].found, '/') ? strlen("/**") : 0);
+    return pl_buf_addf(out, err, "\"%s\" would match /%s", text, s->tried[i].found);
 }
 
-int pl_plan_no_match(const struct pl_input *input, const struct pl_plan_input *from, struct pl_buf *out, struct pl_err *err)
+int pl_plan_no_match(const struct pl_input *input, const char *project, const struct pl_plan_input *from, struct pl_buf *out,
+                     struct pl_err *err)
 {
     struct search *s = calloc(1, sizeof *s);
     struct pl_tree_stats stats = {0};
@@ -142,7 +152,7 @@ int pl_plan_no_match(const struct pl_input *input, const struct pl_plan_input *f
     r = r < 0 ? r : prepare(s, input->glob, err);
     if (r == 0 && stats.files > 0)
         r = look(s, from, err);
-    r = r < 0 ? r : say(s, input, stats.files, out, err);
+    r = r < 0 ? r : say(s, input, project, stats.files, out, err);
     for (size_t i = 0; s && i < ATTEMPTS; i++)
         pl_glob_destroy(s->tried[i].glob);
     free(s);
