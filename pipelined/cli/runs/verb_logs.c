@@ -136,11 +136,12 @@ static int read_print(struct pl_cli *c, struct pl_log_print **ret, struct pl_err
     return pl_log_print_create(&options, ret, err);
 }
 
-/* Says on stderr why a job has printed nothing, if the reason is that results of earlier runs were reused. */
+/* Says on stderr why a job has printed nothing, if it had no datums or results of earlier runs were reused. */
 static void explain_silence(struct pl_cli *c)
 {
     _cleanup_(json_decrefp) json_t *found = NULL;
     _cleanup_free_ char *path = NULL;
+    char reason[PL_SHOW_TEXT_MAX];
     struct pl_cli_job job;
     long long total;
 
@@ -153,6 +154,9 @@ static void explain_silence(struct pl_cli *c)
     if (total > 0 && pl_show_int_at(found, "datums.reused") == total)
         fprintf(stderr, "stage %s ran no command in run %.8s: %lld of %lld datum%s reused from earlier runs\n", job.stage,
                 pl_show_text_at(found, "run"), total, total, total == 1 ? "" : "s");
+    else if (total == 0 && *pl_show_text_at(found, "reason"))
+        fprintf(stderr, "stage %s ran no command in run %.8s: %s\n", job.stage, pl_show_text_at(found, "run"),
+                pl_show_clean(pl_show_text_at(found, "reason"), reason, sizeof reason));
 }
 
 static int logs(struct pl_cli *c, struct pl_err *err)

@@ -143,6 +143,21 @@ static int tell_none(const struct waiting *w, struct pl_err *err)
     return 0;
 }
 
+/* Says why jobs that succeeded did nothing: a glob that matches nothing is no failure, and easily overlooked. */
+static void say_reasons(const json_t *jobs)
+{
+    char reason[PL_SHOW_TEXT_MAX];
+    const json_t *job;
+    size_t i;
+
+    json_array_foreach(jobs, i, job)
+    {
+        if (pl_streq(pl_show_text_at(job, "state"), "success") && *pl_show_text_at(job, "reason"))
+            fprintf(stderr, "stage %s: %s\n", pl_show_text_at(job, "stage"),
+                    pl_show_clean(pl_show_text_at(job, "reason"), reason, sizeof reason));
+    }
+}
+
 /* Prints the result of the run and its jobs. PL_ESTAGE if the run did not succeed. */
 static int tell(struct waiting *w, struct pl_err *err)
 {
@@ -161,6 +176,8 @@ static int tell(struct waiting *w, struct pl_err *err)
     pl_show_say(w->c, "run %.8s: %s in %s\n", w->id, state, took);
     r = w->c->json ? pl_show_json(run, err) : w->c->quiet ? 0 : pl_cli_jobs_table(pl_show_at(run, "jobs"), false, err);
     fflush(stdout);
+    if (r == 0 && !w->c->json && !w->c->quiet)
+        say_reasons(pl_show_at(run, "jobs"));
     if (r < 0 || good)
         return r;
     r = w->c->json ? 0 : pl_cli_jobs_explain(w->c, pl_show_at(run, "jobs"), err);
