@@ -377,10 +377,11 @@ def test_waiting_for_the_first_output_of_a_stage(ctl, gate):
 
 
 def test_a_failed_run_shows_why(pair):
-    pair.write("code/run.sh", "echo looking at it\necho no such thing >&2\nexit 7\n")
+    pair.write("code/run.sh", "echo looking at it\nprintf '1 of 2\\r2 of 2\\r\\n'\necho no such thing >&2\nexit 7\n")
     run = pair.json("update", "pipeline", "-f", "spec.json")["run"]
     done = pair("wait", "run", run, ok=False)
     assert done.code == FAILED
+    assert "    | 2 of 2\n" in done.err, "a progress bar is its last state"
     assert "stage copy: datum in=/f: exit code 7" in done.err
     assert "    | no such thing" in done.err
     datum = pair.json("list", "datum", "copy", "--state", "failed")["datums"][0]["id"]

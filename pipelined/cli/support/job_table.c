@@ -225,9 +225,15 @@ static void print_tail(const char *tail)
         if (start[-1] == '\n' && start != end && ++lines == TAIL_LINES)
             break;
     for (; *start; start += strcspn(start, "\n"), start += *start == '\n') {
+        size_t len = strcspn(start, "\n");
+        const char *shown;
         char raw[sizeof line];
 
-        snprintf(raw, sizeof raw, "%.*s", (int)PL_MIN(strcspn(start, "\n"), sizeof raw - 1), start);
+        while (len > 0 && start[len - 1] == '\r')
+            len--;
+        shown = memrchr(start, '\r', len); /* a progress bar: its last state, as on a terminal */
+        shown = shown ? shown + 1 : start;
+        snprintf(raw, sizeof raw, "%.*s", (int)PL_MIN((size_t)(start + len - shown), sizeof raw - 1), shown);
         fprintf(stderr, "    | %s\n", pl_show_clean(raw, line, sizeof line));
     }
 }
