@@ -185,10 +185,14 @@ def test_expect_of_one_datum_of_several_is_a_warning(desk):
     ("data/a", "-o data/a: {top}/data/a is not a folder: give a folder, or a path that does not exist yet"),
     ("data/a/below", "-o data/a/below"),
     ("shut/out", "-o shut/out: cannot write to {top}/shut"),
+    ("/proc/out", "-o /proc/out: cannot write to /proc"),
+    ("loose", "-o loose: where this link leads"),
+    ("", "-o is empty: give a folder"),
 ])
 def test_a_folder_for_the_output_is_checked_before_the_command_runs(desk, out, said):
     desk.files(data={"a": "1"})
     (desk.top / "shut").mkdir(mode=0o555)
+    (desk.top / "loose").symlink_to("nowhere")
     if out.startswith("shut") and os.access(desk.top / "shut", os.W_OK):
         pytest.skip("root may write everywhere")
     done = desk.trial("-f", desk.spec(sh("s", "echo ran")), "-i", "in=data", "-o", out, ok=False)

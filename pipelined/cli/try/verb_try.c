@@ -284,19 +284,27 @@ static char *real_above(const char *path)
 }
 
 /* Checks, before the command runs, that the output can be written: `out` is a folder or can be created, and
- * files can be created in it. `real` is what real_above returned. */
+ * files can be created in it. `real` is what real_above returned. A folder is made there and removed again: permissions alone
+ * do not tell. */
 static int check_writable(const char *out, const char *real, struct pl_err *err)
 {
+    _cleanup_free_ char *made = NULL;
     struct stat st;
 
+    if (!*out)
+        return pl_err_set(err, PL_EUSAGE, "-o is empty: give a folder, or a path that does not exist yet");
     if (!real)
         return pl_err_errno(err, errno, "-o %s", out);
+    if (lstat(out, &st) == 0 && S_ISLNK(st.st_mode) && stat(out, &st) < 0)
+        return pl_err_errno(err, errno, "-o %s: where this link leads", out);
     if (stat(real, &st) < 0)
         return pl_err_errno(err, errno, "-o %s: %s", out, real);
     if (!S_ISDIR(st.st_mode))
         return pl_err_set(err, PL_EUSAGE, "-o %s: %s is not a folder: give a folder, or a path that does not exist yet", out,
                           real);
-    if (access(real, W_OK | X_OK) < 0)
+    if (asprintf(&made, "%s/.pipelined-try-XXXXXX", real) < 0)
+        return pl_err_nomem(err);
+    if (!mkdtemp(made) || rmdir(made) < 0)
         return pl_err_errno(err, errno, "-o %s: cannot write to %s", out, real);
     return 0;
 }
