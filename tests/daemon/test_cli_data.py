@@ -422,12 +422,18 @@ def test_what_is_not_there_is_no_empty_list(ctl, project):
     for noun in ("pipeline", "run", "job", "repo", "source", "secret", "notify"):
         said = ctl.fails(NOT_FOUND, "--project", "nowhere", "list", noun)
         assert 'project "nowhere" does not exist' in said, said
-        assert "There are: " in said or noun in ("repo", "secret"), said
+        assert "There are: " in said, said
     assert 'state "foo": use created, starting' in ctl.fails(INVALID, "list", "job", "--state", "foo")
     assert 'state "foo": use running' in ctl.fails(INVALID, "list", "run", "--state", "foo")
     said = ctl.fails(NOT_FOUND, "list", "job", "--stage", "t")
     assert f'there is no stage "t" in project {project.name}' in said and "There are: s" in said, said
-    ctl("wait", "run", project.push("r", "f", "1")["run"])
+    for verb in ("logs", "metrics"):
+        assert f'there is no stage "t" in project' in ctl.fails(NOT_FOUND, verb, "t")
+    run = project.push("r", "f", "1")["run"]
+    ctl("wait", "run", run)
+    assert [job["stage"] for job in ctl.d.ctl("--json", "list", "job", "--stage", f"{ctl.name}/s").json["jobs"]] == ["s"]
+    assert ctl("list", "run", "--state", "running").err == "no run is running\n"
+    assert ctl("list", "datum", f"s@{run}", "--state", "failed").err == "no datum of this job is failed\n"
     mine, = ctl.json("list", "run")["runs"]
     assert mine["message"] != "" or mine["cause"] == "push"
     assert len(ctl.json("--project", "default", "list", "run", "-n", "1000")["runs"]) < len(ctl.d.ctl("--json", "list", "run", "-a").json["runs"])

@@ -267,6 +267,7 @@ static int find_jobs(struct pl_api *a, const struct pl_http_request *req, const 
     int64_t before = INT64_MAX, seen = 0, job = 0;
     int r = pl_api_page_number(page, INT64_MAX, &before, err);
 
+    r = r < 0 || run ? r : pl_api_stage_check(rd.conn, project, stage, err);
     if (r == 0 && run) {
         r = pl_api_job_find(rd.conn, project, stage, run, &job, id, err);
         before = job + 1;

@@ -309,7 +309,7 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
             err, pl_err_set(err, PL_EINVAL, "a list with \"pushed\" has one page: leave \"after\" out, or raise \"limit\""),
             "after");
     r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err);
-    r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
+    r = r < 0 || !project ? r : pl_api_project_listed(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
     r = r < 0 ? r
               : pl_sql_query(rd.conn, err, &rows,

@@ -198,6 +198,17 @@ void pl_jobs_add_live(struct pl_api *a, json_t *jobs)
     json_array_foreach(jobs, i, job) pl_job_add_live(a, job);
 }
 
+int pl_api_stage_check(struct pl_conn *c, const char *project, const char *stage, struct pl_err *err)
+{
+    int64_t one;
+    int r = pl_sql_int(c, err, &one,
+                       "SELECT 1 FROM stage WHERE project = ?1 AND name = ?2"
+                       " UNION ALL SELECT 1 FROM job WHERE project = ?1 AND stage = ?2 LIMIT 1",
+                       "ss", project, stage);
+
+    return r == PL_ENOTFOUND ? pl_err_set(err, r, "there is no stage \"%s\" in project \"%s\"", stage, project) : r;
+}
+
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
                     char ret_run[PL_ID_HEX + 1], struct pl_err *err)
 {
@@ -214,6 +225,8 @@ int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, c
                     *run ? "sss" : "ss", project, stage, run);
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r < 0)
+        return r;
+    if (r == 0 && (r = pl_api_stage_check(c, project, stage, err)) < 0)
         return r;
     if (r == 0 && *run)
         return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job in run %s", stage, project, run);

@@ -65,8 +65,11 @@ int pl_job_workers_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_er
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
 /* Makes the JSON of a run from PL_RUN_COLUMNS. */
 json_t *pl_run_row_json(const struct pl_rows *rows);
+/* Refuses a stage that there never was. PL_ENOTFOUND. */
+PL_MUST_CHECK
+int pl_api_stage_check(struct pl_conn *c, const char *project, const char *stage, struct pl_err *err);
 /* Finds a job's row id. `run` may be a prefix of an id, among the runs in which the stage has jobs, or "" for
- * the stage's newest job. PL_ENOTFOUND names stage and run, and does not reveal whether the run exists;
+ * the stage's newest job. PL_ENOTFOUND names stage and run, and does not reveal whether the run exists (or there is no such stage);
  * PL_ECONFLICT: ambiguous prefix. */
 PL_MUST_CHECK
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,

@@ -12,13 +12,6 @@ static int ask(struct pl_api *a, const struct pl_secret_op *op, json_t **ret, st
     return r < 0 ? r : a->config.engine->secrets(a->config.engine_self, op, ret, err);
 }
 
-static int need_project(struct pl_api *a, const char *project, struct pl_err *err)
-{
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
-
-    return pl_api_project(rd.conn, project, err);
-}
-
 static int list_secrets(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     const char *project = pl_http_query(req, "project");
@@ -26,7 +19,11 @@ static int list_secrets(struct pl_api *a, struct pl_http_request *req, json_t **
     json_t *list = NULL;
     int r = pl_api_may(req, PL_VERB_READ_PIPELINES, op.project, NULL, err);
 
-    r = r < 0 ? r : need_project(a, op.project, err);
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+
+        r = pl_api_project_listed(rd.conn, op.project, err);
+    }
     r = r < 0 ? r : ask(a, &op, &list, err);
     if (r < 0)
         return r;
@@ -40,7 +37,11 @@ static int change(struct pl_api *a, const struct pl_secret_op *op, struct pl_err
     int r;
 
     pthread_rwlock_rdlock(&a->secrets);
-    r = need_project(a, op->project, err);
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_api_project(rd.conn, op->project, err);
+    }
     r = r < 0 ? r : ask(a, op, NULL, err);
     pthread_rwlock_unlock(&a->secrets);
     pl_sources_secret_changed(a->config.sources);

@@ -22,16 +22,19 @@ static int list_job(struct pl_cli *c, struct pl_err *err)
                                                {"ON", "device", NULL},
                                                {"REASON", "reason", NULL}};
     _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    struct pl_cli_name of = {.name = ""};
+    const char *stage = pl_cli_value(c, "stage");
     _cleanup_free_ char *run = NULL;
     uint64_t limit = 20;
     int r = pl_cli_number(c, "limit", 1000000000, &limit, err);
 
     if (r == 0 && pl_cli_value(c, "run"))
         r = pl_cli_run_id(c, pl_cli_value(c, "run"), &run, err);
+    r = r < 0 || !stage ? r : pl_cli_name(c, "stage", stage, &of, err);
     r = r < 0 ? r : pl_buf_add_str(&url, "/api/v1/jobs?", err);
-    r = r < 0 ? r : pl_cli_add_query(&url, "project", c->project, err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "project", stage ? of.project : c->project, err);
     r = r < 0 ? r : pl_cli_add_query(&url, "run", run, err);
-    r = r < 0 ? r : pl_cli_add_query(&url, "stage", pl_cli_value(c, "stage"), err);
+    r = r < 0 ? r : pl_cli_add_query(&url, "stage", stage ? of.name : NULL, err);
     r = r < 0 ? r : pl_cli_add_query(&url, "state", pl_cli_value(c, "state"), err);
     return r < 0 ? r
                  : pl_show_list(c, pl_buf_str(&url), "jobs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
@@ -371,41 +374,50 @@ static const struct pl_column attempt_columns[] = {{"DATUM", "id", pl_show_id}, 
                                                    {"REASON", "reason", NULL}};
 
 /* Says whether the job has a `params` input. */
-static int job_has_params(struct pl_cli *c, bool *ret, struct pl_err *err)
+static bool job_has_params(const json_t *job)
 {
-    _cleanup_(json_decrefp) json_t *job = NULL;
-    _cleanup_free_ char *path = NULL;
     const json_t *in;
     size_t i;
-    int r = job_path(c, "", &path, err);
 
-    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &job, err);
-    if (r < 0)
-        return r;
-    json_array_foreach(pl_show_at(job, "inputs"), i, in) *ret = *ret || !*pl_show_text_at(in, "repo");
-    return 0;
+    json_array_foreach(pl_show_at(job, "inputs"), i, in) if (!*pl_show_text_at(in, "repo")) return true;
+    return false;
+}
+
+/* Says why the list of the job's datums is empty. */
+static void empty_text(const struct pl_cli *c, const json_t *job, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *state = pl_cli_value(c, "state"), *reason = pl_show_text_at(job, "reason");
+
+    if (pl_show_int_at(job, "datums.total") == 0 && *reason)
+        pl_show_clean(reason, out, PL_SHOW_TEXT_MAX);
+    else if (state)
+        snprintf(out, PL_SHOW_TEXT_MAX, "no datum of this job is %.40s", state);
+    else
+        snprintf(out, PL_SHOW_TEXT_MAX, "no attempt at a datum of this job is kept, and none is reused");
 }
 
 static int list_datum(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    _cleanup_(json_decrefp) json_t *job = NULL;
     _cleanup_free_ char *path = NULL;
     struct pl_column columns[PL_ARRAY_SIZE(attempt_columns)];
-    bool params = false;
+    char empty[PL_SHOW_TEXT_MAX];
     uint64_t limit = DATUMS_SHOWN;
     size_t n = 0;
-    int r = job_path(c, "/datums?", &path, err);
+    int r = job_path(c, "", &path, err);
 
     r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
-    r = r < 0 ? r : pl_buf_add_str(&url, path, err);
+    r = r < 0 ? r : pl_buf_addf(&url, err, "%s/datums?", path);
     r = r < 0 ? r : pl_cli_add_query(&url, "state", pl_cli_value(c, "state"), err);
-    r = r < 0 || c->json ? r : job_has_params(c, &params, err);
+    r = r < 0 || c->json ? r : pl_cli_call(c, "GET", path, NULL, &job, err);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < PL_ARRAY_SIZE(attempt_columns); i++)
-        if (params || attempt_columns[i].text != show_params)
+        if (attempt_columns[i].text != show_params || job_has_params(job))
             columns[n++] = attempt_columns[i];
-    return r < 0 ? r
-                 : pl_show_list(c, pl_buf_str(&url), "datums", columns, n, pl_cli_flag(c, "all") ? 0 : limit,
-                                "no attempt at a datum of this job is kept, and none is reused", err);
+    empty_text(c, job, empty);
+    return pl_show_list(c, pl_buf_str(&url), "datums", columns, n, pl_cli_flag(c, "all") ? 0 : limit, empty, err);
 }
 
 /* Prints the attempts at one datum. */

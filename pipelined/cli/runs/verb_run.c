@@ -12,16 +12,20 @@ static int list_run(struct pl_cli *c, struct pl_err *err)
         {"MESSAGE", "message", NULL}};
     const char *state = pl_cli_value(c, "state"), *commit = pl_cli_value(c, "commit");
     _cleanup_(pl_buf_finish) struct pl_buf path = {0};
+    char empty[256] = "no runs yet: a push or a new pipeline starts one";
     uint64_t limit = 20;
     int r = pl_cli_number(c, "limit", 1000000000, &limit, err);
 
+    if (state || commit)
+        snprintf(empty, sizeof empty, "no run%s%.80s is %.40s", commit ? " of commit " : "", commit ? commit : "",
+                 state ? state : "known");
     r = r < 0 ? r : pl_buf_add_str(&path, "/api/v1/runs?", err);
     r = r < 0 ? r : pl_cli_add_query(&path, "project", c->one_project ? c->project : NULL, err);
     r = r < 0 ? r : pl_cli_add_query(&path, "state", state, err);
     r = r < 0 ? r : pl_cli_add_query(&path, "commit", commit, err);
     return r < 0 ? r
                  : pl_show_list(c, pl_buf_str(&path), "runs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
-                                "no runs yet: a push or a new pipeline starts one", err);
+                                empty, err);
 }
 
 static int inspect_run(struct pl_cli *c, struct pl_err *err)
