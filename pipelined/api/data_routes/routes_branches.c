@@ -130,7 +130,8 @@ static const struct pl_api_route routes[] = {
      .summary = "Describes a branch.", .reply = "Branch"},
     {"PATCH", "/api/v1/repos/{project}/{repo}/branches/{branch}", move_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
      .summary = "Moves a branch to the commit that \"head\" names, a branch, a commit or one before it; stages that read it run. "
-                "Its commits stay. Branches of outputs and of git inputs are refused.",
+                "Its commits stay, but for those that the repo's rule drops when no branch leads to them. Branches of outputs "
+                "and of git inputs are refused.",
      .request = "BranchHead", .reply = "Branch"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch, .verb = PL_VERB_WRITE,
      .summary =

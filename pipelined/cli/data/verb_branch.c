@@ -131,7 +131,8 @@ static const struct pl_verb verbs[] = {
      1,
      update_options,
      update_branch,
-     "Moves a branch to another commit of its repo; stages that read it run. Its commits stay.",
+     "Moves a branch to another commit of its repo; stages that read it run. Its commits stay, but for those that the repo's "
+     "keep drops when no branch leads to them.",
      {"update branch digits@master --head staging", "update branch digits@master --head master^1",
       "update branch digits@master --head 9ab2f1c4"}},
     {"list",

@@ -3644,7 +3644,7 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        /** Moves a branch to the commit that "head" names, a branch, a commit or one before it; stages that read it run. Its commits stay. Branches of outputs and of git inputs are refused. */
+        /** Moves a branch to the commit that "head" names, a branch, a commit or one before it; stages that read it run. Its commits stay, but for those that the repo's rule drops when no branch leads to them. Branches of outputs and of git inputs are refused. */
         patch: {
             parameters: {
                 query?: never;
