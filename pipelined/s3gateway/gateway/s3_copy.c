@@ -246,9 +246,7 @@ static int copy_into(void *self, struct pl_open_commit *c, struct pl_err *err)
     const struct pl_s3_copy_source *s = copy->source;
     struct pl_s3_request *q = copy->q;
     struct copied *copied = q->more;
-    struct pl_open_commit_put_options how = {.self = q,
-                                             .check = pl_s3_has_write_conditions(q) ? pl_s3_write_conditions : NULL,
-                                             .done = copy_done};
+    struct pl_open_commit_put_options how = {.self = q, .check = pl_s3_check_write, .done = copy_done};
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = copy->path, .path_len = strlen(copy->path), .entry = s->file.entry};
     int r;
 

@@ -643,11 +643,6 @@ static bool has_match(const struct pl_s3_request *q)
     return false;
 }
 
-bool pl_s3_has_write_conditions(const struct pl_s3_request *q)
-{
-    return has_match(q) || pl_s3_header(q, "If-None-Match");
-}
-
 int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *err)
 {
     const char *modified = pl_s3_header(q, IF_MODIFIED), *size = pl_s3_header(q, IF_SIZE);
@@ -674,16 +669,24 @@ static int64_t modified_of(const struct pl_s3_request *q, const struct pl_branch
     return pl_file_attributes_modified(&a, f->open ? pl_open_commit_head(f->open)->created_us : q->head_us);
 }
 
-int pl_s3_write_conditions(void *self, const struct pl_branch_file *now, struct pl_err *err)
+int pl_s3_check_write(void *self, const struct pl_branch_file *now, struct pl_err *err)
 {
     const struct pl_s3_request *q = self;
     const char *match = pl_s3_header(q, "If-Match"), *none = pl_s3_header(q, "If-None-Match");
     const char *modified = pl_s3_header(q, IF_MODIFIED), *size = pl_s3_header(q, IF_SIZE);
+    bool folder = q->key[q->key_len - 1] == '/';
+    int path_len = (int)(q->key_len - folder);
     char etag[PL_S3_ETAG_MAX + 1];
     uint64_t bytes;
 
     if (!now)
         return has_match(q) ? pl_s3_error(err, PL_S3_NO_SUCH_KEY) : 0;
+    /* the keys "f" and "f/" are one path: a write of one must not replace or delete the other */
+    if (folder != (now->entry.kind == PL_KIND_DIR))
+        return pl_streq(q->op->method, "DELETE")
+                   ? pl_s3_error(err, PL_S3_NO_SUCH_KEY)
+                   : pl_err_set(err, PL_ECOLLISION, "\"%.*s\" and \"%.*s/\": a path cannot be both a file and a folder", path_len,
+                                q->key, path_len, q->key);
     pl_s3_etag(&now->entry, &now->attributes, etag);
     if ((none && pl_s3_etag_listed(none, etag)) || (match && !pl_s3_etag_listed(match, etag)) ||
         (size && pl_s3_number(size, &bytes) && bytes != now->entry.size) ||

@@ -78,9 +78,9 @@ int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, con
  * PL_S3_INVALID_ARGUMENT. */
 PL_MUST_CHECK
 int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *err);
-/* Checks the conditions of a write against the present file (`now`, NULL = none); a
- * pl_open_commit_put_options.check whose `self` is the request. PL_S3_PRECONDITION_FAILED,
+/* Checks a write of the request's key against the present file (`now`, NULL = none): that the write does not make a
+ * folder of a file or a file of an empty folder, and the conditions of the request, if it has any. A
+ * pl_open_commit_put_options.check whose `self` is the request. PL_ECOLLISION, PL_S3_PRECONDITION_FAILED,
  * PL_S3_NO_SUCH_KEY. */
 PL_MUST_CHECK
-int pl_s3_write_conditions(void *self, const struct pl_branch_file *now, struct pl_err *err);
-bool pl_s3_has_write_conditions(const struct pl_s3_request *q);
+int pl_s3_check_write(void *self, const struct pl_branch_file *now, struct pl_err *err);

@@ -36,11 +36,11 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
  * does not have. PL_S3_KEY_TOO_LONG, PL_S3_INVALID_ARGUMENT. */
 PL_MUST_CHECK
 int pl_s3_key_path(const struct pl_s3_request *q, char ret_path[PL_PATH_MAX_BYTES + 1], bool *ret_dir, struct pl_err *err);
-/* Adds the operations to the branch's open commit. With `conditions` the request's If-Match and If-None-Match
- * are checked first. `done` is called as in open_commit_put.h; its `self` is the request. Returns
+/* Adds the operations to the branch's open commit. `key`: the first operation is for the request's key, which is
+ * checked first (pl_s3_check_write). `done` is called as in open_commit_put.h; its `self` is the request. Returns
  * PL_S3_ANSWERS_LATER or an error. */
 PL_MUST_CHECK
-int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool conditions,
+int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool key,
                 void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err),
                 struct pl_err *err);
 /* Like pl_s3_write, for one file whose bytes are in the store. */

@@ -33,14 +33,6 @@ int pl_s3_put_before(struct pl_s3_request *q, struct pl_err *err)
     return r < 0 ? r : pl_s3_check_write_conditions(q, err);
 }
 
-static struct pl_open_commit_put_options how_of(struct pl_s3_request *q, bool conditions,
-                                                void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r,
-                                                             const struct pl_err *err))
-{
-    return (struct pl_open_commit_put_options){
-        .self = q, .check = conditions && pl_s3_has_write_conditions(q) ? pl_s3_write_conditions : NULL, .done = done};
-}
-
 struct list {
     const struct pl_tree_op *ops;
     size_t n;
@@ -54,11 +46,11 @@ static int put_list(void *self, struct pl_open_commit *c, struct pl_err *err)
     return pl_open_commit_put_list(c, l->ops, l->n, &l->how, err);
 }
 
-int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool conditions,
+int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool key,
                 void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err),
                 struct pl_err *err)
 {
-    struct list list = {ops, n, how_of(q, conditions, done)};
+    struct list list = {ops, n, {.self = q, .check = key ? pl_s3_check_write : NULL, .done = done}};
 
     return pl_s3_open_commit_put(q, put_list, &list, err);
 }
@@ -107,7 +99,7 @@ struct file {
 static int put_file(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct file *f = self;
-    struct pl_open_commit_put_options how = how_of(f->q, true, put_done);
+    struct pl_open_commit_put_options how = {.self = f->q, .check = pl_s3_check_write, .done = put_done};
 
     return pl_open_commit_put_bytes(c, f->path, &f->attributes, &f->q->body->spool, &how, err);
 }
