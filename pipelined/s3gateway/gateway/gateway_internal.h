@@ -67,7 +67,8 @@ struct pl_s3_request {
     struct pl_api_services *services;
     struct pl_http_request *http;
     const struct pl_s3_op *op;
-    char *path; /* decoded path of the request; owned */
+    const char *subresource; /* query argument that makes the request another operation than `op`; NULL = none */
+    char *path;              /* decoded path of the request; owned */
     char bucket[PL_S3_BUCKET_MAX + 1];
     const char *key; /* object key; points into `path`; "" = none */
     size_t key_len;

@@ -154,9 +154,37 @@ static enum pl_s3_level level_of(const struct pl_s3_request *q)
     return *q->key ? PL_S3_OBJECT : *q->bucket ? PL_S3_BUCKET : PL_S3_SERVICE;
 }
 
+/* Arguments of operations that are found by their method alone. Clients send many of them without a value. */
+static bool is_parameter(const char *name)
+{
+    static const char *const names[] = {"bucket-region", "continuation-token", "delimiter",  "encoding-type",
+                                        "fetch-owner",   "key-marker",         "list-type",  "marker",
+                                        "max-buckets",   "max-keys",           "partNumber", "prefix",
+                                        "start-after",   "versionId",          "x-id"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
+        if (pl_streq(name, names[i]))
+            return true;
+    return strncasecmp(name, "x-amz-", 6) == 0 || strncmp(name, "response-", 9) == 0;
+}
+
+/* True if the query argument is one by which S3 tells operations apart: of any method, or one that this gateway does
+ * not know, which is recognized by its lack of a value. */
+static bool is_subresource(const struct pl_http_pair *argument)
+{
+    for (size_t i = 0; i < pl_s3_n_ops; i++)
+        if (pl_s3_ops[i].query && pl_streq(pl_s3_ops[i].query, argument->name))
+            return true;
+    return *argument->name && !*argument->value && !is_parameter(argument->name);
+}
+
+/* Finds the operation. One that is found by its method alone does not stand for the calls that have a sub-resource
+ * besides: PUT of a key with "?torrent" must not put the object. */
 static int find_op(struct pl_s3_request *q, struct pl_err *err)
 {
     enum pl_s3_level level = level_of(q);
+    const struct pl_http_pair *arguments;
+    size_t n;
 
     for (size_t i = 0; i < pl_s3_n_ops; i++) {
         const struct pl_s3_op *op = &pl_s3_ops[i];
@@ -165,6 +193,10 @@ static int find_op(struct pl_s3_request *q, struct pl_err *err)
             (op->header && !pl_s3_header(q, op->header)))
             continue;
         q->op = op;
+        arguments = pl_http_queries(q->http, &n);
+        for (size_t k = 0; k < n && !op->query && !q->subresource; k++)
+            if (is_subresource(&arguments[k]))
+                q->subresource = arguments[k].name;
         return 0;
     }
     return pl_s3_error(err, PL_S3_METHOD_NOT_ALLOWED);
@@ -205,7 +237,7 @@ static int read_payload(struct pl_s3_request *q, const struct pl_sigv4_request *
  * refused by their name, whatever body they have. */
 static int check_no_body(const struct pl_s3_request *q, struct pl_err *err)
 {
-    if (q->op->run && !q->op->body_max && strspn(q->payload, "0123456789abcdefABCDEF") == PL_SIGV4_HEX &&
+    if (q->op->run && !q->subresource && !q->op->body_max && strspn(q->payload, "0123456789abcdefABCDEF") == PL_SIGV4_HEX &&
         strcasecmp(q->payload, PL_SIGV4_EMPTY_SHA256) != 0)
         return pl_s3_error(err, PL_S3_WRONG_SHA256);
     return 0;
@@ -386,6 +418,13 @@ static int check_owner(const struct pl_s3_request *q, struct pl_err *err)
     return 0;
 }
 
+static int check_implemented(const struct pl_s3_request *q, struct pl_err *err)
+{
+    if (q->subresource)
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "?%.80s is not implemented here.", q->subresource);
+    return q->op->run ? 0 : pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
+}
+
 static int open(struct pl_s3_request *q, struct pl_err *err)
 {
     int r = pl_s3_read_names(q, err);
@@ -393,8 +432,7 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
     r = r < 0 ? r : find_op(q, err);
     r = r < 0 ? r : who_asks(q, err);
     r = r < 0 ? r : check_owner(q, err);
-    if (r == 0 && !q->op->run)
-        r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
+    r = r < 0 ? r : check_implemented(q, err);
     if (r == 0 && q->op->before)
         r = q->op->before(q, err);
     if (r == 0 && q->op->body_max) {
