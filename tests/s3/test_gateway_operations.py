@@ -2,6 +2,7 @@
 import itertools
 import secrets
 import urllib.parse
+import uuid
 
 import botocore.session
 import pytest
@@ -115,3 +116,15 @@ def test_arguments_without_a_value_are_no_subresources(gate, s3, bucket):
     assert gate.ask("GET", "/", dict.fromkeys(["prefix", "bucket-region", "max-buckets"], "")).status == 200
     assert gate.ask("GET", f"/{bucket}/f", dict.fromkeys(["versionId", "response-expires", "x-id"], "")).body == b"bytes"
     assert gate.ask("PUT", f"/{bucket}/g", {"x-id": "PutObject", "mine": "1"}, body=b"new").status == 200
+
+
+def test_a_browsers_form_is_refused_by_its_name(gate, s3, bucket):
+    """Its signature is in the form, so its head has none."""
+    post = s3.generate_presigned_post(bucket, "from-a-form")
+    boundary = uuid.uuid4().hex
+    fields = {**post["fields"], "file": "bytes"}
+    body = "".join(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()) + f"--{boundary}--\r\n"
+    answer = gate.send("POST", urllib.parse.urlsplit(post["url"]).path, headers={"Content-Type": f"multipart/form-data; boundary={boundary}"}, body=body.encode())
+    assert (answer.status, answer.code) == (501, "NotImplemented") and "PostObject" in answer.message
+    assert world(s3, bucket)[0] == {}
+    assert gate.send("POST", f"/{bucket}", headers={"Content-Type": "text/plain"}, body=b"x").code == "AccessDenied"

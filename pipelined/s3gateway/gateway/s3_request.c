@@ -425,12 +425,21 @@ static int check_implemented(const struct pl_s3_request *q, struct pl_err *err)
     return q->op->run ? 0 : pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
 }
 
+/* True for a browser's form (PostObject). Its signature is a field of its body, so it would be refused as unsigned if it
+ * were not refused as not implemented first. */
+static bool is_refused_form(const struct pl_s3_request *q)
+{
+    const char *type = pl_s3_header(q, "Content-Type");
+
+    return !q->op->run && type && strncasecmp(type, "multipart/form-data", 19) == 0;
+}
+
 static int open(struct pl_s3_request *q, struct pl_err *err)
 {
     int r = pl_s3_read_names(q, err);
 
     r = r < 0 ? r : find_op(q, err);
-    r = r < 0 ? r : who_asks(q, err);
+    r = r < 0 || is_refused_form(q) ? r : who_asks(q, err);
     r = r < 0 ? r : check_owner(q, err);
     r = r < 0 ? r : check_implemented(q, err);
     if (r == 0 && q->op->before)
