@@ -164,6 +164,46 @@ def test_presigned_urls(gate):
     assert gate.client().generate_presigned_url("get_object", Params={"Bucket": BUCKET, "Key": "presigned"}).startswith(gate.url)
 
 
+def test_a_presigned_url_has_headers_in_its_query(gate):
+    """Clients that sign a URL move x-amz-* headers there; nobody who uses the URL sends them."""
+    path, said = f"/{BUCKET}/hoisted", {"x-amz-meta-One": "1", "X-Amz-Meta-two": "a b", "x-amz-tagging": "k=v", "x-amz-acl": "private", "x-amz-storage-class": "STANDARD",
+                                        "x-amz-expected-bucket-owner": "pipelined", "x-amz-checksum-sha256": checksum("sha256", b"body")}
+    assert gate.send("PUT", path, gate.presigned("PUT", path, said), body=b"body").status == 200
+    got = gate.send("GET", path, gate.presigned("GET", path, {"x-amz-checksum-mode": "ENABLED"}))
+    told = {name: got.headers[name] for name in ("x-amz-meta-one", "x-amz-meta-two", "x-amz-tagging-count", "x-amz-checksum-sha256")}
+    assert told == {"x-amz-meta-one": "1", "x-amz-meta-two": "a b", "x-amz-tagging-count": "1", "x-amz-checksum-sha256": checksum("sha256", b"body")}
+    copy = gate.presigned("PUT", path + "-copy", {"x-amz-copy-source": f"{BUCKET}/hoisted"})
+    assert b"CopyObjectResult" in gate.send("PUT", path + "-copy", copy).body
+    assert gate.ask("GET", path + "-copy").body == b"body"
+    both = gate.presigned("PUT", path, {"x-amz-meta-one": "query"}, headers={"x-amz-meta-one": "header"})
+    assert gate.send("PUT", path, both, {"x-amz-meta-one": "header"}, b"body").status == 200
+    assert gate.ask("HEAD", path).headers["x-amz-meta-one"] == "header"
+    assert gate.ask("PUT", path, {"x-amz-meta-one": "1"}, body=b"signed in its head").status == 200
+    assert "x-amz-meta-one" not in gate.ask("HEAD", path).headers
+
+
+@pytest.mark.parametrize("name,value,code", [
+    ("x-amz-acl", "public-read", "AccessControlListNotSupported"), ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
+    ("X-Amz-Server-Side-Encryption", "AES256", "NotImplemented"), ("x-amz-object-lock-mode", "GOVERNANCE", "NotImplemented"),
+    ("x-amz-expected-bucket-owner", "111122223333", "AccessDenied"), ("x-amz-checksum-sha256", checksum("sha256", b"other"), "BadDigest"),
+    ("x-amz-checksum-xxhash64", "AAAAAAAAAAA=", "NotImplemented"), ("x-amz-meta-a: b", "1", "InvalidArgument"), ("x-amz-meta-a", "1\r\nb: c", "InvalidArgument"),
+    ("x-amz-copy-source", f"{BUCKET}/none", "NoSuchKey"), ("x-amz-meta-a", "x" * 2048, "MetadataTooLarge"), ("X-Amz-If-Match-Size", "1", "NotImplemented")])
+def test_what_a_presigned_url_asks_for_is_refused_not_dropped(gate, name, value, code):
+    path = f"/{BUCKET}/hoisted-refused"
+    assert gate.send("PUT", path, gate.presigned("PUT", path, {name: value}), body=b"body").code == code
+    assert gate.ask("HEAD", path).status == 404
+
+
+@pytest.mark.parametrize("name", ["crc32", "sha256"])
+def test_a_presigned_url_may_have_the_checksum_of_no_bytes(gate, name):
+    """SDKs put it there that sign a URL while there is no body yet. As in S3, it says nothing of the body that comes."""
+    path, header = f"/{BUCKET}/{name}-of-nothing", f"x-amz-checksum-{name}"
+    url = gate.presigned("PUT", path, {header: checksum(name, b""), "x-amz-sdk-checksum-algorithm": name.upper()})
+    assert gate.send("PUT", path, url, body=b"body").status == 200
+    assert gate.ask("GET", path).body == b"body"
+    assert gate.ask("PUT", path, headers={header: checksum(name, b"")}, body=b"other").code == "BadDigest"
+
+
 def test_presigned_urls_are_for_what_they_say_and_as_long(gate):
     path = f"/{BUCKET}/presigned"
     good = gate.presigned("GET", path)

@@ -104,6 +104,14 @@ def test_metadata_may_be_empty(s3, bucket):
     assert s3.head_object(Bucket=bucket, Key="f")["Metadata"] == {"empty": "", "one": "1"}
 
 
+def test_metadata_that_comes_twice_is_joined_and_blanks_behind_a_value_are_none_of_it(gate, bucket):
+    sent = gate.signed("PUT", f"/{bucket}/f", headers={"x-amz-meta-d": "1,2", "x-amz-meta-e": "a  b \t", "Content-Type": "text/x-test "})
+    del sent["x-amz-meta-d"]
+    assert gate.send("PUT", f"/{bucket}/f", headers={**sent, "x-amz-meta-d": "1 ", "X-Amz-Meta-D": "2"}).status == 200
+    got = gate.ask("HEAD", f"/{bucket}/f").headers
+    assert (got["x-amz-meta-d"], got["x-amz-meta-e"], got["content-type"]) == ("1,2", "a  b", "text/x-test")
+
+
 @pytest.mark.parametrize("value", ["Z\u00fcrich", "\u65e5\u672c"])
 def test_metadata_beyond_ascii_is_given_back_as_rfc_2047_says(s3, bucket, value):
     """As S3 does. botocore refuses such values in Metadata, so the header is set behind its back."""

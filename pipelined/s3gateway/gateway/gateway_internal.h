@@ -105,7 +105,13 @@ void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err);
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512]);
 /* Returns the value of the query argument `name`; NULL if it is absent. */
 const char *pl_s3_query(const struct pl_s3_request *q, const char *name);
+/* Returns the value of a header; NULL if it is absent. An x-amz-* header of a presigned request may also be in its
+ * query, without regard to case: clients that sign a URL move such headers there. The header itself wins. */
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name);
+/* Collects all headers whose names begin with `prefix`, which is "x-amz-…", from the same places, in their order; `ret`
+ * points into the request, whose signature was verified. Returns their number. A header may occur again. */
+#define PL_S3_AMZ_MAX (2 * PL_SIGV4_PAIRS_MAX)
+size_t pl_s3_amz_headers(const struct pl_s3_request *q, const char *prefix, const struct pl_http_pair *ret[PL_S3_AMZ_MAX]);
 const char *pl_s3_query_or_empty(const struct pl_s3_request *q, const char *name);
 /* Parses a decimal number of digits only; false if it is malformed or does not fit. */
 bool pl_s3_number(const char *text, uint64_t *ret);

@@ -180,21 +180,34 @@ static int check_sum_names(const struct pl_s3_request *q, struct pl_err *err)
 {
     static const char prefix[] = "x-amz-checksum-";
     static const char *const others[] = {"algorithm", "mode", "type"};
-    const struct pl_http_pair *headers;
-    size_t n;
+    const struct pl_http_pair *headers[PL_S3_AMZ_MAX];
+    size_t n = pl_s3_amz_headers(q, prefix, headers);
 
-    headers = pl_http_headers(q->http, &n);
     for (size_t i = 0; i < n; i++) {
-        bool known = strncasecmp(headers[i].name, prefix, strlen(prefix)) != 0 || pl_s3_sum_of_header(headers[i].name);
+        bool known = pl_s3_sum_of_header(headers[i]->name);
 
         for (size_t k = 0; k < PL_ARRAY_SIZE(others) && !known; k++)
-            known = strcasecmp(headers[i].name + strlen(prefix), others[k]) == 0;
+            known = strcasecmp(headers[i]->name + strlen(prefix), others[k]) == 0;
         if (!known)
             return pl_err_set(err, PL_S3_NOT_IMPLEMENTED,
                               "%.60s is not implemented here: use crc32, crc32c, crc64nvme, sha1, sha256, sha512 or md5.",
-                              headers[i].name);
+                              headers[i]->name);
     }
     return 0;
+}
+
+/* True for a checksum of no bytes that is in the query of a presigned URL. SDKs that sign a URL while there is no body
+ * yet put it there, and S3 ignores it. */
+static bool is_placeholder(const struct pl_s3_request *q, enum pl_s3_sum_kind kind, const uint8_t bytes[PL_S3_SUM_MAX_BYTES])
+{
+    uint8_t of_nothing[PL_S3_SUM_MAX_BYTES];
+    struct pl_s3_sum sum = {0};
+
+    if (pl_http_header(q->http, pl_s3_sum_info(kind)->header) || pl_s3_sum_init(&sum, kind, NULL) < 0)
+        return false;
+    pl_s3_sum_get(&sum, of_nothing);
+    pl_s3_sum_finish(&sum);
+    return memcmp(bytes, of_nothing, sizeof of_nothing) == 0;
 }
 
 /* Reads the announced checksum: at most one, in a header, or in a trailer that x-amz-trailer names. */
@@ -202,19 +215,24 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
 {
     enum pl_s3_sum_kind kind = PL_S3_SUM_NONE;
     const char *trails = pl_s3_header(q, "x-amz-trailer");
+    uint8_t bytes[PL_S3_SUM_MAX_BYTES];
 
     for (int k = 1; k < PL_S3_SUM_KINDS && !q->op->sum_elsewhere; k++) {
         const char *said = pl_s3_header(q, pl_s3_sum_info((enum pl_s3_sum_kind)k)->header);
 
         if (!said)
             continue;
+        if (!pl_s3_sum_parse((enum pl_s3_sum_kind)k, said, bytes))
+            return pl_err_set(err, PL_S3_INVALID_REQUEST, "Value for %s header is invalid.",
+                              pl_s3_sum_info((enum pl_s3_sum_kind)k)->header);
+        if (is_placeholder(q, (enum pl_s3_sum_kind)k, bytes))
+            continue;
         if (kind)
             return pl_err_set(err, PL_S3_INVALID_REQUEST,
                               "Expecting a single x-amz-checksum- header. Multiple checksum Types are not "
                               "allowed.");
         kind = (enum pl_s3_sum_kind)k;
-        if (!pl_s3_sum_parse(kind, said, b->said_sum))
-            return pl_err_set(err, PL_S3_INVALID_REQUEST, "Value for %s header is invalid.", pl_s3_sum_info(kind)->header);
+        memcpy(b->said_sum, bytes, sizeof bytes);
     }
     b->has_sum = kind;
     if (trails && *trails) {

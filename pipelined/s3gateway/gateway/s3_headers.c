@@ -10,6 +10,8 @@
 #include <time.h>
 
 #define META "x-amz-meta-"
+/* the characters of a token (RFC 9110, 5.6.2) */
+#define NAME_CHARACTERS "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 /* Headers that are stored as attributes. */
 static const struct {
@@ -167,6 +169,16 @@ static int strip_framing(const char *text, char *out, size_t size, struct pl_err
     return 0;
 }
 
+/* Returns the length of a header's value without the blanks at its end, which are not part of it (RFC 9110, 5.5). */
+static size_t text_len(const char *text)
+{
+    size_t len = strlen(text);
+
+    while (len && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        len--;
+    return len;
+}
+
 static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
     char encoding[256];
@@ -181,41 +193,56 @@ static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct p
         }
         if (r == 0 && text && !text_ok(text))
             return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s contains a control character.", texts[i].header);
-        if (r == 0 && text && *text)
-            r = pl_file_attributes_add(out, texts[i].tag, text, strlen(text), err);
+        if (r == 0 && text && text_len(text))
+            r = pl_file_attributes_add(out, texts[i].tag, text, text_len(text), err);
     }
     return r;
 }
 
+/* Orders headers by name, and those of one name as the request has them. */
 static int by_name(const void *a, const void *b)
 {
     const struct pl_http_pair *const *x = a, *const *y = b;
+    int order = strcasecmp((*x)->name, (*y)->name);
 
-    return strcasecmp((*x)->name, (*y)->name);
+    return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* Adds the x-amz-meta-* headers, sorted by name, within PL_S3_META_MAX bytes. */
+/* Adds the x-amz-meta-* headers, sorted by name, within PL_S3_META_MAX bytes. As in S3, a comma joins the values of a
+ * header that occurs again. */
 static int add_meta(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
-    size_t n, metas = 0, bytes = 0;
-    const struct pl_http_pair *headers = pl_http_headers(q->http, &n), *meta[PL_SIGV4_PAIRS_MAX];
+    _cleanup_(pl_buf_finish) struct pl_buf value = {0};
+    const struct pl_http_pair *meta[PL_S3_AMZ_MAX];
+    size_t n = pl_s3_amz_headers(q, META, meta), bytes = 0;
     int r = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (strncasecmp(headers[i].name, META, strlen(META)) != 0 || !headers[i].name[strlen(META)])
-            continue;
-        bytes += strlen(headers[i].name) - strlen(META) + strlen(headers[i].value);
-        if (bytes > PL_S3_META_MAX || metas == PL_ARRAY_SIZE(meta))
+        const char *name = meta[i]->name + strlen(META);
+
+        bytes += strlen(name) + strlen(meta[i]->value);
+        if (bytes > PL_S3_META_MAX)
             return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
-        if (!text_ok(headers[i].value))
-            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s contains a control character.", headers[i].name);
-        meta[metas++] = &headers[i];
+        /* a name in a query may have characters that a header cannot have */
+        if (strspn(name, NAME_CHARACTERS) != strlen(name))
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "\"%.80s\" is not the name of a header.", meta[i]->name);
+        if (!text_ok(meta[i]->value))
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s contains a control character.", meta[i]->name);
     }
-    qsort(meta, metas, sizeof(const struct pl_http_pair *), by_name);
-    for (size_t i = 0; i < metas && r == 0; i++) {
-        if (i && strcasecmp(meta[i]->name, meta[i - 1]->name) == 0)
-            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s occurs twice.", meta[i]->name);
-        r = pl_file_attributes_add_meta(out, meta[i]->name + strlen(META), meta[i]->value, err);
+    qsort(meta, n, sizeof(const struct pl_http_pair *), by_name);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        bool again = i && strcasecmp(meta[i]->name, meta[i - 1]->name) == 0;
+        bool last = i + 1 == n || strcasecmp(meta[i]->name, meta[i + 1]->name) != 0;
+
+        r = again ? pl_buf_addf(&value, err, ",") : 0;
+        r = r < 0 ? r : pl_buf_add(&value, meta[i]->value, text_len(meta[i]->value), err);
+        if (r < 0 || !last)
+            continue;
+        if (!pl_buf_str(&value))
+            return pl_err_nomem(err);
+        if (meta[i]->name[strlen(META)])
+            r = pl_file_attributes_add_meta(out, meta[i]->name + strlen(META), pl_buf_str(&value), err);
+        pl_buf_clear(&value);
     }
     return r;
 }

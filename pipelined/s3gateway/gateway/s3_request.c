@@ -6,11 +6,12 @@
 #include "storage/object/object.h"
 #include "storage/system/log_line.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
 
-#define DOMAIN_PORT_MAX 6
+#define AMZ "x-amz-"
 
 /* ---- query, headers, replies ---- */
 
@@ -39,7 +40,34 @@ bool pl_s3_number(const char *text, uint64_t *ret)
 
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name)
 {
-    return pl_http_header(q->http, name);
+    const char *value = pl_http_header(q->http, name);
+    const struct pl_http_pair *arguments;
+    size_t n;
+
+    /* asked before the signature is read, too, so the claim does not say yet whether the request is presigned */
+    if (value || strncasecmp(name, AMZ, strlen(AMZ)) != 0 || !pl_s3_query(q, "X-Amz-Signature"))
+        return value;
+    arguments = pl_http_queries(q->http, &n);
+    for (size_t i = 0; i < n && !value; i++)
+        if (strcasecmp(arguments[i].name, name) == 0)
+            value = arguments[i].value;
+    return value;
+}
+
+size_t pl_s3_amz_headers(const struct pl_s3_request *q, const char *prefix, const struct pl_http_pair *ret[PL_S3_AMZ_MAX])
+{
+    size_t n_headers, n_arguments, n = 0;
+    const struct pl_http_pair *headers = pl_http_headers(q->http, &n_headers);
+    const struct pl_http_pair *arguments = pl_http_queries(q->http, &n_arguments);
+
+    assert(n_headers <= PL_SIGV4_PAIRS_MAX && n_arguments <= PL_SIGV4_PAIRS_MAX);
+    for (size_t i = 0; i < n_headers; i++)
+        if (strncasecmp(headers[i].name, prefix, strlen(prefix)) == 0)
+            ret[n++] = &headers[i];
+    for (size_t i = 0; i < n_arguments && q->claim.presigned; i++)
+        if (strncasecmp(arguments[i].name, prefix, strlen(prefix)) == 0 && !pl_http_header(q->http, arguments[i].name))
+            ret[n++] = &arguments[i];
+    return n;
 }
 
 void pl_s3_reply_header(struct pl_s3_request *q, const char *name, const char *value)
@@ -165,7 +193,7 @@ static bool is_parameter(const char *name)
     for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
         if (pl_streq(name, names[i]))
             return true;
-    return strncasecmp(name, "x-amz-", 6) == 0 || strncmp(name, "response-", 9) == 0;
+    return strncasecmp(name, AMZ, strlen(AMZ)) == 0 || strncmp(name, "response-", 9) == 0;
 }
 
 /* True if the query argument is one by which S3 tells operations apart: of any method, or one that this gateway does
