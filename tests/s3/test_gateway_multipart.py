@@ -217,6 +217,55 @@ def test_kinds_of_checksums_that_do_not_go(shared, s3):
         assert answer.code == "InvalidRequest", name
 
 
+class Sums:
+    """An upload by requests that state checksums as the test likes."""
+
+    def __init__(self, gate, key, *headers):
+        self.gate, self.path = gate, f"/{BUCKET}/{key}"
+        created = gate.ask("POST", self.path, {"uploads": ""}, dict(headers))
+        self.query = {"uploadId": created.body.partition(b"<UploadId>")[2].partition(b"</UploadId>")[0].decode()}
+
+    def put(self, number, body, name=""):
+        headers = {f"x-amz-checksum-{name}": checksum(name, body)} if name else {}
+        return self.gate.ask("PUT", self.path, {**self.query, "partNumber": str(number)}, headers, body).headers["etag"]
+
+    def complete(self, *parts, headers=None):
+        """Each part: its number, its ETag, and elements that state checksums."""
+        xml = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{etag}</ETag>{''.join(f'<{k}>{v}</{k}>' for k, v in said.items())}</Part>" for n, etag, said in parts)
+        return self.gate.ask("POST", self.path, self.query, headers, f"<CompleteMultipartUpload>{xml}</CompleteMultipartUpload>".encode())
+
+
+def test_checksums_of_parts_count_also_if_the_upload_has_no_algorithm(shared, s3):
+    """Each part is compared by the checksum that came with it; what cannot be compared is refused."""
+    bodies = [b"1" * (5 * MIB), b"2" * (5 * MIB), b"3"]
+    up = Sums(Gateway(shared), "no-algorithm")
+    etags = [up.put(n, body, name) for (n, body), name in zip(enumerate(bodies, 1), ("crc32", "sha256", ""))]
+    right = [{"ChecksumCRC32": checksum("crc32", bodies[0])}, {"ChecksumSHA256": checksum("sha256", bodies[1])}, {}]
+    for n, said, code in ((1, {"ChecksumCRC32": checksum("crc32", b"x")}, "InvalidPart"), (2, {"ChecksumSHA256": "x"}, "InvalidPart"),
+                          (1, {"ChecksumSHA1": checksum("sha1", bodies[0])}, "InvalidRequest"), (3, {"ChecksumCRC32": checksum("crc32", bodies[2])}, "InvalidRequest"),
+                          (1, {**right[0], "ChecksumXXHASH64": "AAAAAAAAAAA="}, "InvalidRequest")):
+        parts = [(i, etag, said if i == n else right[i - 1]) for i, etag in enumerate(etags, 1)]
+        assert up.complete(*parts).code == code, (n, said)
+    parts = [(i, etag, right[i - 1]) for i, etag in enumerate(etags, 1)]
+    for header in ({"x-amz-checksum-crc32": checksum("crc32", b"".join(bodies))}, {"x-amz-checksum-crc32": checksum("crc32", b"x")}, {"x-amz-checksum-type": "COMPOSITE"}):
+        assert up.complete(*parts, headers=header).code == "InvalidRequest", header
+    assert s3.list_parts(Bucket=BUCKET, Key="no-algorithm", UploadId=up.query["uploadId"])["Parts"]
+    assert up.complete(*parts).status == 200
+    assert s3.get_object(Bucket=BUCKET, Key="no-algorithm")["Body"].read() == b"".join(bodies)
+
+
+@pytest.mark.parametrize("kind", ["COMPOSITE", "FULL_OBJECT"])
+def test_checksums_of_another_kind_than_the_uploads_are_refused(shared, s3, kind):
+    up = Sums(Gateway(shared), f"other-{kind}", ("x-amz-checksum-algorithm", "CRC32"), ("x-amz-checksum-type", kind))
+    etag = up.put(1, b"bytes", "crc32")
+    right = {"ChecksumCRC32": checksum("crc32", b"bytes")}
+    other = {"COMPOSITE": "FULL_OBJECT", "FULL_OBJECT": "COMPOSITE"}[kind]
+    assert up.complete((1, etag, {"ChecksumSHA256": checksum("sha256", b"bytes")})).code == "InvalidRequest"
+    for header in ({"x-amz-checksum-sha256": checksum("sha256", b"bytes")}, {"x-amz-checksum-type": other}):
+        assert up.complete((1, etag, right), headers=header).code == "InvalidRequest", header
+    assert up.complete((1, etag, {**right, "ChecksumSHA256": ""}), headers={"x-amz-checksum-type": kind}).status == 200  # an empty element says nothing
+
+
 @pytest.mark.parametrize("name", ["", "SHA256", "SHA1"])
 def test_parts_are_given_back_one_by_one(shared, s3, name):
     """By number with get and head, and as attributes; before and after the commit, and of a copy."""
@@ -309,6 +358,8 @@ def test_an_upload_outlives_the_daemon(make_daemon, how):
     s3.create_bucket(Bucket=BUCKET)
     one, two = os.urandom(5 * MIB), os.urandom(300000)
     upload = begin(s3, "f", ContentType="x/y")
+    sums = Sums(Gateway(daemon), "sums")
+    etag = sums.put(1, b"bytes", "sha1")
     small = s3.put_object(Bucket=BUCKET, Key="answered", Body=b"small")["VersionId"]
     parts = [put(s3, upload, 1, one), put(s3, upload, 2, b"old"), put(s3, upload, 2, two)][::2]
     getattr(daemon, how)()
@@ -317,6 +368,9 @@ def test_an_upload_outlives_the_daemon(make_daemon, how):
     assert s3.get_object(Bucket=BUCKET, Key="answered")["Body"].read() == b"small"
     finished(daemon, BUCKET, small)
     assert [p["Size"] for p in s3.list_parts(**upload)["Parts"]] == [len(one), len(two)]
+    sums.gate = Gateway(daemon)
+    assert sums.complete((1, etag, {"ChecksumSHA1": checksum("sha1", b"x")})).code == "InvalidPart"
+    s3.abort_multipart_upload(Bucket=BUCKET, Key="sums", UploadId=sums.query["uploadId"])
     answer = complete(s3, upload, parts)
     got = s3.get_object(Bucket=BUCKET, Key="f")
     assert (got["Body"].read(), got["ContentType"]) == (one + two, "x/y")

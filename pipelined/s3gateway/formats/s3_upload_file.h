@@ -42,8 +42,10 @@ struct pl_s3_part {
     unsigned number;
     int64_t at_us;
     uint8_t md5[16];
-    uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* checksum, of the kind in the head */
-    struct pl_entry entry;            /* file entry of the part's bytes; entry.size is the number of bytes */
+    /* the checksum with which the part was checked or that was computed for it; if the head has a kind, it is of that */
+    enum pl_s3_sum_kind sum_kind;
+    uint8_t sum[PL_S3_SUM_MAX_BYTES];
+    struct pl_entry entry; /* file entry of the part's bytes; entry.size is the number of bytes */
 };
 
 /* Reads the uploads in `dir`; creates the folder if it is missing. `now_us` is a wall time that has certainly

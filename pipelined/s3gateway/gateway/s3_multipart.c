@@ -160,6 +160,7 @@ int pl_s3_upload_part(struct pl_s3_request *q, struct pl_err *err)
     if (r < 0)
         return r;
     memcpy(part.md5, b->md5, sizeof part.md5);
+    part.sum_kind = b->sum.kind;
     memcpy(part.sum, b->sum_bytes, sizeof part.sum);
     r = pl_s3_upload_add(u, &part, err);
     if (r < 0)
@@ -210,6 +211,7 @@ static int sum_up(struct pl_body_spool *spool, enum pl_s3_sum_kind kind, struct 
     if (r == 0 && EVP_Digest(bytes, (size_t)spool->size, part->md5, NULL, EVP_md5(), NULL) != 1)
         r = pl_err_nomem(err);
     if (r == 0) {
+        part->sum_kind = kind;
         pl_s3_sum_add(&sum, bytes, (size_t)spool->size);
         pl_s3_sum_get(&sum, part->sum);
     }

@@ -8,8 +8,10 @@
 #include "storage/s3/s3_xml.h"
 #include "storage/system/log_line.h"
 
+#include <assert.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <strings.h>
 
 struct complete {
     struct pl_s3_upload *upload;
@@ -133,14 +135,22 @@ static bool etag_is(const char *text, const struct pl_s3_part *p)
     return pl_s3_etag_listed(text, hex) && *text != '*';
 }
 
-static int check_sum(const struct pl_s3_xml_node *node, enum pl_s3_sum_kind kind, const struct pl_s3_part *p, struct pl_err *err)
+/* Compares the checksums that the request states for a part with the one that was checked when its bytes came. One of
+ * another kind is refused, because it cannot be compared. */
+static int check_sums(const struct pl_s3_xml_node *node, const struct pl_s3_part *p, struct pl_err *err)
 {
-    const struct pl_s3_sum_info *info = pl_s3_sum_info(kind);
-    const char *said = info ? pl_s3_xml_text(node, info->element) : NULL;
+    const struct pl_s3_sum_info *has = pl_s3_sum_info(p->sum_kind);
     uint8_t bytes[PL_S3_SUM_MAX_BYTES];
 
-    if (said && (!pl_s3_sum_parse(kind, said, bytes) || memcmp(bytes, p->sum, sizeof bytes) != 0))
-        return pl_s3_error(err, PL_S3_INVALID_PART);
+    for (const struct pl_s3_xml_node *c = node->first; c; c = c->next) {
+        if (strncmp(c->name, "Checksum", 8) != 0 || !*c->text)
+            continue;
+        if (!has || !pl_streq(c->name, has->element))
+            return pl_err_set(err, PL_S3_INVALID_REQUEST, "%.40s of part %u cannot be compared: the part was uploaded with %s.",
+                              c->name, p->number, has ? has->element : "no checksum");
+        if (!pl_s3_sum_parse(p->sum_kind, c->text, bytes) || memcmp(bytes, p->sum, sizeof bytes) != 0)
+            return pl_s3_error(err, PL_S3_INVALID_PART);
+    }
     return 0;
 }
 
@@ -148,6 +158,7 @@ static int add_part(struct complete *c, const struct pl_s3_part *p)
 {
     const struct pl_s3_upload_head *head = pl_s3_upload_head(c->upload);
 
+    assert(!head->sum || p->sum_kind == head->sum);
     EVP_DigestUpdate(c->md5, p->md5, sizeof p->md5);
     if (head->sum && head->whole && c->n)
         pl_s3_sum_join(head->sum, c->sum, p->sum, p->entry.size);
@@ -187,7 +198,7 @@ static int take_part(struct complete *c, const struct pl_s3_xml_node *node, unsi
     p = find(c, n);
     if (!p || !etag_is(etag, p))
         return pl_s3_error(err, PL_S3_INVALID_PART);
-    r = check_sum(node, pl_s3_upload_head(c->upload)->sum, p, err);
+    r = check_sums(node, p, err);
     if (r == 0 && c->n && c->parts[c->n - 1].size < PL_S3_PART_MIN_BYTES)
         r = pl_err_set(err, PL_S3_ENTITY_TOO_SMALL, "Part %zu has %llu bytes: all parts but the last need at least %llu.", c->n,
                        (unsigned long long)c->parts[c->n - 1].size, (unsigned long long)PL_S3_PART_MIN_BYTES);
@@ -256,12 +267,24 @@ static void name_sums(struct complete *c)
 /* Compares checksum and size of the whole file with those that the request's headers state. */
 static int check_whole(const struct pl_s3_request *q, const struct complete *c, struct pl_err *err)
 {
-    const struct pl_s3_sum_info *info = pl_s3_sum_info(pl_s3_upload_head(c->upload)->sum);
-    const char *said = info ? pl_s3_header(q, info->header) : NULL, *size = pl_s3_header(q, "x-amz-mp-object-size");
+    const struct pl_s3_upload_head *head = pl_s3_upload_head(c->upload);
+    const char *type = pl_s3_header(q, "x-amz-checksum-type"), *size = pl_s3_header(q, "x-amz-mp-object-size");
+    const char *is_type = head->whole ? "FULL_OBJECT" : "COMPOSITE";
     uint64_t expected;
 
-    if (said && !pl_streq(said, c->result.sum_text))
-        return pl_err_set(err, PL_S3_BAD_DIGEST, "The %s you specified did not match the calculated checksum.", info->name);
+    for (int k = 1; k < PL_S3_SUM_KINDS; k++) {
+        const struct pl_s3_sum_info *info = pl_s3_sum_info((enum pl_s3_sum_kind)k);
+        const char *said = pl_s3_header(q, info->header);
+
+        if (said && (enum pl_s3_sum_kind)k != head->sum)
+            return pl_err_set(err, PL_S3_INVALID_REQUEST, "%s cannot be compared: the upload was created with %s.", info->header,
+                              head->sum ? pl_s3_sum_info(head->sum)->name : "no checksum algorithm");
+        if (said && !pl_streq(said, c->result.sum_text))
+            return pl_err_set(err, PL_S3_BAD_DIGEST, "The %s you specified did not match the calculated checksum.", info->name);
+    }
+    if (type && (!head->sum || strcasecmp(type, is_type) != 0))
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "x-amz-checksum-type: the upload was created with %s, not %.40s.",
+                          head->sum ? is_type : "no checksum algorithm", type);
     if (size && (!pl_s3_number(size, &expected) || expected != c->size))
         return pl_err_set(err, PL_S3_INVALID_REQUEST,
                           "The provided 'x-amz-mp-object-size' header does not match what was computed: %llu.",
