@@ -7,6 +7,7 @@ import uuid
 import botocore.session
 import pytest
 
+from conftest import sh
 from gateway import Gateway
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
@@ -128,3 +129,32 @@ def test_a_browsers_form_is_refused_by_its_name(gate, s3, bucket):
     assert (answer.status, answer.code) == (501, "NotImplemented") and "PostObject" in answer.message
     assert world(s3, bucket)[0] == {}
     assert gate.send("POST", f"/{bucket}", headers={"Content-Type": "text/plain"}, body=b"x").code == "AccessDenied"
+
+
+# ---- CreateBucket
+
+def test_a_bucket_that_a_stage_writes_is_there_already(shared, gate, s3):
+    shared.post("/repos", {"name": "created-in"})
+    shared.default.stages(sh("created-out", "true", "created-in"), pipeline="created")
+    for _ in range(2):
+        assert gate.ask("PUT", "/created-out").status == 200
+    assert gate.ask("PUT", "/other.created-out").status != 200
+    assert gate.ask("PUT", "/created-out/f", body=b"x").status != 200  # and stays the stage's
+    assert "other.created-out" not in [b["Name"] for b in s3.list_buckets()["Buckets"]]
+
+
+@pytest.mark.parametrize("body,code", [
+    ("not XML", "MalformedXML"), ("<Other/>", "MalformedXML"), ("<CreateBucketConfiguration>", "MalformedXML"),
+    ("<CreateBucketConfiguration><Tags><Tag><Key>k</Key><Value>v</Value></Tag></Tags></CreateBucketConfiguration>", "NotImplemented"),
+    ("<CreateBucketConfiguration><Bucket><Type>Directory</Type></Bucket></CreateBucketConfiguration>", "NotImplemented"),
+    ("<CreateBucketConfiguration/>", ""), ("", ""),
+    ('<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>', "")])
+def test_the_configuration_of_a_new_bucket_is_read(gate, body, code):
+    name = f"created{secrets.token_hex(4)}"
+    assert gate.ask("PUT", f"/{name}", body=body.encode()).code == code
+    assert gate.ask("HEAD", f"/{name}").status == (404 if code else 200)
+
+
+@pytest.mark.parametrize("ownership,code", [("BucketOwnerEnforced", ""), ("ObjectWriter", "NotImplemented"), ("BucketOwnerPreferred", "NotImplemented")])
+def test_a_bucket_belongs_to_its_owner(gate, ownership, code):
+    assert gate.ask("PUT", f"/created{secrets.token_hex(4)}", headers={"x-amz-object-ownership": ownership}).code == code

@@ -134,6 +134,20 @@ static int make(struct pl_s3_request *q, const struct pl_s3_target *t, bool *ret
     return r == PL_EEXISTS ? 0 : r;
 }
 
+/* Checks the body of CreateBucket, if it has one. Every region will do; tags and the kinds of directory buckets are
+ * refused, not ignored. */
+static int check_configuration(const struct pl_s3_request *q, struct pl_err *err)
+{
+    static const char *const refused[] = {"Tags", "Bucket", "Location"};
+    _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *xml = NULL;
+    int r = q->body->spool.size ? pl_s3_body_xml(q->body, "CreateBucketConfiguration", &xml, err) : 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(refused) && r == 0 && xml; i++)
+        if (pl_s3_xml_child(pl_s3_xml_root(xml), refused[i]))
+            r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "CreateBucketConfiguration with %s is not implemented here.", refused[i]);
+    return r;
+}
+
 int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
 {
     struct pl_s3_target t;
@@ -141,12 +155,16 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
     bool made;
     int r = pl_s3_check_wants(q, err);
 
+    r = r < 0 ? r : check_configuration(q, err);
     r = r < 0 ? r : pl_s3_target_name(q->bucket, &t, err);
     if (r == 0 && *t.commit)
         r = pl_err_set(err, PL_S3_INVALID_BUCKET_NAME,
                        "A commit cannot be created as a bucket: put objects into bucket %s.%s.%s.", t.branch, t.repo, t.project);
     r = r < 0 ? r : pl_s3_check_verb(q, PL_VERB_DEFINE, t.project, t.repo, err);
     r = r < 0 ? r : make(q, &t, &made, err);
+    /* a repo that a stage writes cannot be created, but if the bucket is there, this is one that is created again */
+    if (r == PL_EEXISTS && pl_s3_target_of(q, q->bucket, PL_VERB_READ, &t, NULL) == 0)
+        r = 0;
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, PL_S3_INVALID_BUCKET_NAME, "Project \"%s\" does not exist: pipelinectl create project %s",
                           t.project, t.project);

@@ -436,6 +436,7 @@ int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
         {"x-amz-object-lock-legal-hold", " OFF "},
         {"x-amz-object-lock-retain-until-date", ""},
         {"x-amz-bucket-object-lock-enabled", " false False "},
+        {"x-amz-object-ownership", " BucketOwnerEnforced "},
         {"x-amz-write-offset-bytes", ""},
     };
     const char *storage = pl_s3_header(q, "x-amz-storage-class");
