@@ -79,8 +79,8 @@ static int read_part(const struct pl_s3_request *q, const struct pl_branch_file 
         return 0;
     if (pl_s3_header(q, "Range"))
         return pl_err_set(err, PL_S3_INVALID_REQUEST, "Cannot specify both Range header and partNumber query parameter");
-    if (!pl_s3_number(text, &number))
-        return pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
+    if (!pl_s3_number(text, &number) || !number)
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "partNumber: \"%.40s\" is not the number of a part.", text);
     if (!pl_s3_parts_of(f, &parts))
         return number == 1 ? 0 : pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
     ret->count = parts.n;
