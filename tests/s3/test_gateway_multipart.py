@@ -172,6 +172,9 @@ def test_parts_that_are_copies(shared, s3):
     parts.append({"PartNumber": 3, "ETag": answer["CopyPartResult"]["ETag"]})
     complete(s3, upload, parts)
     assert s3.get_object(Bucket=BUCKET, Key="copied")["Body"].read() == data[:5 * MIB] + data[6 * MIB:] + data
+    upload = begin(s3, "copied", ChecksumAlgorithm="SHA256")
+    answer = s3.upload_part_copy(**upload, PartNumber=1, CopySource=f"{BUCKET}/source", CopySourceRange="bytes=0-9")
+    assert answer["CopyPartResult"]["ChecksumSHA256"] == checksum("sha256", data[:10])
     upload = begin(s3, "bad copy")
     for text, code in (("bytes=9-5", "InvalidArgument"), ("bytes=0-", "InvalidArgument"), ("5-9", "InvalidArgument"), (f"bytes=0-{12 * MIB}", "InvalidRange")):
         assert code_of(s3.upload_part_copy, **upload, PartNumber=1, CopySource=f"{BUCKET}/source", CopySourceRange=text) == code, text

@@ -517,6 +517,8 @@ def test_checksums_are_verified_and_given_back(gate, bucket, name):
     got = gate.ask("GET", path, headers={"x-amz-checksum-mode": "ENABLED"})
     assert (got.headers[header], got.headers["x-amz-checksum-type"], got.body) == (good, "FULL_OBJECT", data)
     assert header not in gate.ask("GET", path, headers={"x-amz-checksum-mode": "ENABLED", "Range": "bytes=0-5"}).headers
+    copied = gate.ask("PUT", path + "-copy", headers={"x-amz-copy-source": path}).body
+    assert f"<Checksum{name.upper()}>{good}</Checksum{name.upper()}><ChecksumType>FULL_OBJECT</ChecksumType>".encode() in copied
 
 
 def test_content_md5_and_payload_hash_are_verified(gate, bucket):

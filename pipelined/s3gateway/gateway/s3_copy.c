@@ -101,6 +101,8 @@ int pl_s3_copy_source_read(const struct pl_s3_copy_source *s, uint64_t first, ui
 struct copied {
     char etag[PL_S3_ETAG_MAX + 1];
     char version[PL_ID_HEX + 1]; /* commit id of the copied version; "" = none */
+    enum pl_s3_sum_kind sum_kind;
+    char sum[PL_S3_SUM_TEXT];
     struct pl_body_spool spool;
 };
 
@@ -112,8 +114,9 @@ static void copied_free(void *self)
     free(c);
 }
 
-int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag)
+int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag, enum pl_s3_sum_kind kind, const char *sum)
 {
+    const struct pl_s3_sum_info *info = pl_s3_sum_info(kind);
     char quoted[PL_S3_ETAG_MAX + 3], time[32];
     int r = pl_s3_xml_begin(out, element, true, NULL);
 
@@ -121,6 +124,10 @@ int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag)
     pl_s3_iso_time(pl_clock_wall_us(), time);
     r = r < 0 ? r : pl_s3_xml_add(out, "LastModified", time, NULL);
     r = r < 0 ? r : pl_s3_xml_add(out, "ETag", quoted, NULL);
+    if (r == 0 && info)
+        r = pl_s3_xml_add(out, info->element, sum, NULL);
+    if (r == 0 && info && pl_streq(element, "CopyObjectResult"))
+        r = pl_s3_xml_add(out, "ChecksumType", strchr(sum, '-') ? "COMPOSITE" : "FULL_OBJECT", NULL);
     return r < 0 ? r : pl_s3_xml_close(out, element, NULL);
 }
 
@@ -133,7 +140,7 @@ static void copy_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, 
     struct pl_err nomem = {0};
 
     (void)new_bytes;
-    if (r == 0 && pl_s3_copy_result(&out, "CopyObjectResult", copied->etag) < 0) {
+    if (r == 0 && pl_s3_copy_result(&out, "CopyObjectResult", copied->etag, copied->sum_kind, copied->sum) < 0) {
         r = pl_err_nomem(&nomem);
         err = &nomem;
     }
@@ -268,6 +275,7 @@ static int begin_copy(struct pl_s3_request *q, const struct pl_s3_copy_source *s
     q->drop_more = copied_free;
     pl_body_spool_init(&copied->spool, q->services->tmp_dir, q->services->disks);
     memcpy(copied->etag, s->etag, sizeof copied->etag);
+    copied->sum_kind = pl_s3_stored_sum(&s->file, copied->sum);
     memcpy(copied->version, pl_s3_version_of(&s->view, &s->file), sizeof copied->version);
     if (pl_streq(s->target.project, q->target.project))
         return 0;

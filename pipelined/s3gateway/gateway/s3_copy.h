@@ -28,6 +28,7 @@ int pl_s3_copy_source_keep(const struct pl_s3_copy_source *s, struct pl_err *err
 PL_MUST_CHECK
 int pl_s3_copy_source_read(const struct pl_s3_copy_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
                            struct pl_err *err);
-/* Appends the reply document; `element` is "CopyObjectResult" or "CopyPartResult". */
+/* Appends the reply document; `element` is "CopyObjectResult" or "CopyPartResult". `sum`: checksum of the copy, of this
+ * kind; PL_S3_SUM_NONE = none. */
 PL_MUST_CHECK
-int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag);
+int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag, enum pl_s3_sum_kind kind, const char *sum);

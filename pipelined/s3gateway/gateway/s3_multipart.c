@@ -238,7 +238,7 @@ int pl_s3_part_copy(struct pl_s3_request *q, struct pl_err *err)
     _cleanup_(pl_s3_copy_source_finish) struct pl_s3_copy_source s = {0};
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     struct pl_s3_part part = {.at_us = pl_clock_wall_us()};
-    char etag[PL_S3_ETAG_MAX + 1];
+    char etag[PL_S3_ETAG_MAX + 1], sum[PL_S3_SUM_TEXT] = "";
     int r = read_number(q, &part.number, err);
 
     r = r < 0 ? r : pl_s3_upload_named(q, &u, err);
@@ -248,7 +248,9 @@ int pl_s3_part_copy(struct pl_s3_request *q, struct pl_err *err)
     if (r < 0)
         return r;
     pl_hex_encode(part.md5, sizeof part.md5, etag);
-    if (pl_s3_copy_result(&out, "CopyPartResult", etag) < 0)
+    if (part.sum_kind)
+        pl_s3_sum_text(part.sum_kind, part.sum, sum);
+    if (pl_s3_copy_result(&out, "CopyPartResult", etag, part.sum_kind, sum) < 0)
         return pl_err_nomem(err);
     if (*pl_s3_version_of(&s.view, &s.file))
         pl_s3_reply_header(q, "x-amz-copy-source-version-id", pl_s3_version_of(&s.view, &s.file));
