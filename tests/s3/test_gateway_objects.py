@@ -3,6 +3,7 @@ import concurrent.futures
 import datetime
 import email.header
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -415,7 +416,9 @@ def test_buckets_are_repos_and_branches(shared, s3):
     s3.put_object(Bucket="dev.plain", Key="only/here", Body=b"x")
     assert keys(s3.list_objects_v2(Bucket="plain")) == []
     assert keys(s3.list_objects_v2(Bucket="dev.plain")) == ["only/here"]
-    assert s3.get_bucket_location(Bucket="plain")["LocationConstraint"] is None
+    region = json.loads(shared.ctl("s3", "env", "--json").out)["AWS_DEFAULT_REGION"]
+    assert s3.get_bucket_location(Bucket="plain")["LocationConstraint"] == region
+    assert s3.head_bucket(Bucket="plain")["ResponseMetadata"]["HTTPHeaders"]["x-amz-bucket-region"] == region
     assert s3.get_bucket_versioning(Bucket="plain")["Status"] == "Enabled"
 
 

@@ -145,7 +145,8 @@ static int print_export(const char *name, const char *text, struct pl_err *err)
 
 /* The region that S3 clients are told. The gateway accepts any region. With a region that has ever known Signature
  * Version 2, such as us-east-1, botocore presigns URLs by that version, which the gateway refuses. This region
- * has only known Version 4, and clients that check names of regions know it. */
+ * has only known Version 4, and clients that check names of regions know it. The gateway tells it, too (REGION in
+ * s3_buckets.c). */
 #define CLIENT_REGION "eu-central-1"
 
 /* Prints the lines for `eval` by a shell. Newer AWS SDKs, and the wrappers of most other clients, read

@@ -7,7 +7,9 @@
 
 #include <stdio.h>
 
-#define REGION      "us-east-1"
+/* The region of every bucket: that of `pipelinectl s3 env`, for its reasons (CLIENT_REGION in verb_s3.c). Clients sign, and
+ * presign, with the region that they are told. */
+#define REGION      "eu-central-1"
 #define BUCKETS_MAX 10000 /* largest number of buckets in one reply */
 
 /* ---- ListBuckets ---- */
@@ -249,13 +251,13 @@ int pl_s3_head_bucket(struct pl_s3_request *q, struct pl_err *err)
     return 0;
 }
 
-/* S3 names the region us-east-1 by an empty element. */
 int pl_s3_bucket_location(struct pl_s3_request *q, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     int r = pl_s3_target(q, PL_VERB_READ, err);
 
     r = r < 0 ? r : pl_s3_xml_begin(&out, "LocationConstraint", true, err);
+    r = r < 0 ? r : pl_buf_addf(&out, err, "%s", REGION);
     r = r < 0 ? r : pl_s3_xml_close(&out, "LocationConstraint", err);
     if (r == 0)
         pl_s3_reply_xml(q, &out);
