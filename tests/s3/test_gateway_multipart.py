@@ -266,7 +266,10 @@ def test_checksums_of_another_kind_than_the_uploads_are_refused(shared, s3, kind
     assert up.complete((1, etag, {"ChecksumSHA256": checksum("sha256", b"bytes")})).code == "InvalidRequest"
     for header in ({"x-amz-checksum-sha256": checksum("sha256", b"bytes")}, {"x-amz-checksum-type": other}):
         assert up.complete((1, etag, right), headers=header).code == "InvalidRequest", header
-    assert up.complete((1, etag, {**right, "ChecksumSHA256": ""}), headers={"x-amz-checksum-type": kind}).status == 200  # an empty element says nothing
+    whole = right["ChecksumCRC32"] if kind == "FULL_OBJECT" else checksum("crc32", base64.b64decode(right["ChecksumCRC32"]))
+    assert up.complete((1, etag, right), headers={"x-amz-checksum-crc32": whole + "-2"}).code == "BadDigest"
+    # the number of parts may be left out, and an empty element says nothing
+    assert up.complete((1, etag, {**right, "ChecksumSHA256": ""}), headers={"x-amz-checksum-type": kind, "x-amz-checksum-crc32": whole}).status == 200
 
 
 @pytest.mark.parametrize("name", ["", "SHA256", "SHA1"])
