@@ -197,7 +197,7 @@ static int check_sum_names(const struct pl_s3_request *q, struct pl_err *err)
 }
 
 /* True for a checksum of no bytes that is in the query of a presigned URL. SDKs that sign a URL while there is no body
- * yet put it there, and S3 ignores it. */
+ * yet put it there. */
 static bool is_placeholder(const struct pl_s3_request *q, enum pl_s3_sum_kind kind, const uint8_t bytes[PL_S3_SUM_MAX_BYTES])
 {
     uint8_t of_nothing[PL_S3_SUM_MAX_BYTES];
