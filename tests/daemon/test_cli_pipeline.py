@@ -185,6 +185,38 @@ def test_a_delete_says_what_goes_and_asks_on_a_terminal(pair):
     assert status == 0 and "[y/N]" not in shown
 
 
+def test_a_delete_counts_what_open_commits_hold(ctl):
+    ctl("create", "repo", "ro")
+    ctl("start", "commit", "ro@master")
+    status, shown = on_a_terminal(ctl, b"y", "delete", "repo", "ro")
+    assert status == 0 and "[y/N]" not in shown, "it holds nothing"
+    ctl("create", "repo", "ro")
+    ctl("start", "commit", "ro@master")
+    for n in range(5):
+        ctl.write("f", f"{n}")
+        ctl("put", "file", f"ro@master:/{n}", "-f", "f")
+    status, shown = on_a_terminal(ctl, b"n", "delete", "repo", "ro")
+    assert status == FAILED and "delete repo ro? 1 open commit with 5 operations goes with it [y/N] " in shown, shown
+    assert "nothing was changed" in shown and len(ctl.d.http("GET", f"/api/v1/repos/{ctl.name}/ro/open")["commits"]) == 1
+    ctl("finish", "commit", "ro@master")
+    ctl("start", "commit", "ro@master")
+    ctl("put", "file", "ro@master:/new", "-f", "f")
+    status, shown = on_a_terminal(ctl, b"n", "delete", "repo", "ro")
+    assert re.search(r"delete repo ro\? 1 commit, 5 files \(\d+ B\), 1 open commit with 1 operation go with it \[y/N\] ", shown), shown
+    status, shown = on_a_terminal(ctl, b"n", "delete", "branch", "ro@master")  # nothing could finish it
+    assert status == FAILED and "delete branch ro@master? 1 open commit with 1 operation goes with it [y/N] " in shown, shown
+    status, shown = on_a_terminal(ctl, b"y", "delete", "repo", "ro")
+    assert status == 0 and "repo ro deleted" in shown
+
+
+def test_a_delete_counts_what_puts_gather(ctl):
+    ctl("create", "repo", "ro", "--commit-window", "60s")
+    ctl.write("f", "1")
+    ctl("put", "file", "ro@master:/f", "-f", "f")
+    status, shown = on_a_terminal(ctl, b"n", "delete", "repo", "ro")
+    assert status == FAILED and "delete repo ro? 1 open commit with 1 operation goes with it [y/N] " in shown, shown
+
+
 def test_the_delete_of_a_branch_asks_only_if_the_repos_rule_drops_its_commits(pair):
     for side in ("a", "b"):
         pair("create", "branch", f"in@{side}", "--from", "master")

@@ -114,6 +114,10 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
     if (r < 0 && !(args.dry_run && r == PL_ECANCELED))
         return r;
+    /* without memory for the numbers the delete has happened all the same */
+    r = pl_open_commits_loss(a->services.opens, args.project, args.repo, args.name, &args.loss, err);
+    if (r < 0 && args.dry_run)
+        return r;
     *ret = pl_delete_loss_json(&args.loss);
     return *ret ? 0 : pl_err_nomem(err);
 }
@@ -136,7 +140,9 @@ static const struct pl_api_route routes[] = {
     {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch, .verb = PL_VERB_WRITE,
      .summary =
          "Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that "
-         "the repo's rule no longer keeps without it. With `dry_run` it only says how many.",
+         "the repo's rule no longer keeps without it, and `open_commits` with `operations` that were started on it can no longer "
+         "be "
+         "finished. With `dry_run` it only says how many.",
      .query = "force:boolean dry_run:boolean", .reply = "DeleteLoss"},
 };
 static const struct pl_api_schema schemas[] = {

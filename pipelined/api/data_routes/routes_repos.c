@@ -428,6 +428,10 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 
     if (r < 0 && !(args.dry_run && r == PL_ECANCELED))
         return r;
+    /* without memory for the numbers the delete has happened all the same */
+    r = pl_open_commits_loss(a->services.opens, args.project, args.name, NULL, &args.loss, err);
+    if (r < 0 && args.dry_run)
+        return r;
     *ret = pl_delete_loss_json(&args.loss);
     if (args.dry_run)
         return 0;
@@ -465,13 +469,14 @@ static const struct pl_api_route routes[] = {
      .summary = "Sets description and options of a repo; fields that are not given stay.", .request = "RepoChange",
      .reply = "RepoItself"},
     {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
-     .summary = "Deletes a repo with its branches and commits, and says what went; refused while a stage reads it (unless "
-                "force) or writes it. With `dry_run` it only says what would go.",
+     .summary =
+         "Deletes a repo with its branches, commits and open commits, and says what went; refused while a stage reads it (unless "
+         "force) or writes it. With `dry_run` it only says what would go.",
      .query = "force:boolean dry_run:boolean", .reply = "DeleteLoss"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Nothing", ""},
-    {"DeleteLoss", "repos:integer commits:integer files:integer bytes:integer"},
+    {"DeleteLoss", "repos:integer commits:integer files:integer bytes:integer open_commits:integer? operations:integer?"},
     {"Project", "name:string created_us:integer network:boolean"},
     {"ProjectChange", "network:boolean"},
     {"ProjectName", "name:string"},

@@ -24,21 +24,34 @@ int pl_cli_ask(const char *question, struct pl_err *err)
     return 0;
 }
 
-/* Writes what goes: "3 repos, 12 commits, 340 files (1.2 GB)". Returns false if nothing does. */
+static const char *plural(json_int_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* Writes what goes: "3 repos, 12 commits, 340 files (1.2 GB), 1 open commit with 5 operations go with it". Returns false if
+ * nothing does. */
 static bool loss_text(const json_t *loss, char *out, size_t size)
 {
     const json_int_t repos = pl_show_int_at(loss, "repos"), commits = pl_show_int_at(loss, "commits"),
-                     files = pl_show_int_at(loss, "files");
-    char bytes[PL_SHOW_TEXT_MAX], many[64] = "", held[PL_SHOW_TEXT_MAX + 64] = "";
+                     files = pl_show_int_at(loss, "files"), open = pl_show_int_at(loss, "open_commits"),
+                     operations = pl_show_int_at(loss, "operations");
+    const bool one = commits + open == 1 && files == 0 && repos <= 1;
+    char bytes[PL_SHOW_TEXT_MAX], many[64] = "", made[64] = "", held[PL_SHOW_TEXT_MAX + 64] = "", opened[96] = "";
 
-    if (commits == 0)
+    if (commits == 0 && open == 0)
         return false;
     pl_show_size(pl_show_at(loss, "bytes"), loss, bytes);
     if (repos > 1)
         snprintf(many, sizeof many, "%lld repos, ", (long long)repos);
+    if (commits > 0)
+        snprintf(made, sizeof made, "%lld commit%s", (long long)commits, plural(commits));
     if (files > 0)
-        snprintf(held, sizeof held, ", %lld file%s (%s)", (long long)files, files == 1 ? "" : "s", bytes);
-    snprintf(out, size, "%s%lld commit%s%s", many, (long long)commits, commits == 1 ? "" : "s", held);
+        snprintf(held, sizeof held, ", %lld file%s (%s)", (long long)files, plural(files), bytes);
+    if (open > 0)
+        snprintf(opened, sizeof opened, "%s%lld open commit%s with %lld operation%s", commits > 0 ? ", " : "", (long long)open,
+                 plural(open), (long long)operations, plural(operations));
+    snprintf(out, size, "%s%s%s%s go%s with it", many, made, held, opened, one ? "es" : "");
     return true;
 }
 
@@ -46,7 +59,7 @@ static bool loss_text(const json_t *loss, char *out, size_t size)
 static int ask_about(struct pl_cli *c, const char *path, const char *query, const char *kind, const char *name,
                      struct pl_err *err)
 {
-    char question[2 * PL_SHOW_TEXT_MAX + 256], goes[2 * PL_SHOW_TEXT_MAX], look[PL_SHOW_TEXT_MAX];
+    char question[2 * PL_SHOW_TEXT_MAX + 512], goes[2 * PL_SHOW_TEXT_MAX + 256], look[PL_SHOW_TEXT_MAX];
     _cleanup_free_ char *whole = NULL;
     _cleanup_(json_decrefp) json_t *answer = NULL;
     const json_t *took;
@@ -61,7 +74,7 @@ static int ask_about(struct pl_cli *c, const char *path, const char *query, cons
     took = pl_show_at(answer, "took");
     if (!loss_text(took ? took : answer, goes, sizeof goes))
         return 0;
-    snprintf(question, sizeof question, "delete %s %s? %s go with it", kind, name, goes);
+    snprintf(question, sizeof question, "delete %s %s? %s", kind, name, goes);
     return pl_cli_ask(question, err);
 }
 

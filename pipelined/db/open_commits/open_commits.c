@@ -1,6 +1,7 @@
 /* The life of open commits: reading their files at a start, starting new ones, finding them, releasing them. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
+#include "pipelined/db/tx/repo_tx.h"
 #include "storage/base/clock.h"
 #include "storage/store/project_stores.h"
 #include "storage/system/io.h"
@@ -435,6 +436,34 @@ int pl_opens_stalled(struct pl_open_commits *o, int (*fn)(void *self, struct pl_
     for (struct pl_open_commit *c = list ? o->list : NULL; c; c = c->next) {
         if (!*c->blocked)
             continue;
+struct counting {
+    const char *branch; /* NULL: all */
+    struct pl_delete_loss *loss;
+};
+
+static int count_one(void *self, struct pl_open_commit *c)
+{
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
+    const struct counting *to = self;
+    struct pl_open_commit_info info;
+
+    if (to->branch && (h->gathered || !pl_streq(h->branch, to->branch)))
+        return 0;
+    pl_open_commit_info(c, &info);
+    to->loss->open_commits += info.operations > 0;
+    to->loss->operations += (int64_t)info.operations;
+    return 0;
+}
+
+int pl_open_commits_loss(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
+                         struct pl_delete_loss *loss, struct pl_err *err)
+{
+    struct counting to = {branch, loss};
+
+    loss->open_commits = loss->operations = 0;
+    return pl_open_commits_each(o, project, repo, count_one, &to) < 0 ? pl_err_nomem(err) : 0;
+}
+
         c->refs++;
         list[n++] = c;
     }

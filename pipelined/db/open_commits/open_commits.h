@@ -149,6 +149,12 @@ int pl_opens_stalled(struct pl_open_commits *o, int (*fn)(void *self, struct pl_
 PL_MUST_CHECK
 int pl_open_commits_each(struct pl_open_commits *o, const char *project, const char *repo,
                          int (*fn)(void *self, struct pl_open_commit *c), void *self);
+struct pl_delete_loss; /* repo_tx.h */
+/* Counts in loss->open_commits and loss->operations the open commits that have operations and that go with the repo, or that
+ * cannot be finished without the branch (if not NULL). Its gathering commits can: the delete of a branch finishes them. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_open_commits_loss(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
+                         struct pl_delete_loss *loss, struct pl_err *err);
 
 /* ---- writing ---- */
 

@@ -357,8 +357,9 @@ static int repo_loss(struct pl_tx *tx, int64_t repo, struct pl_delete_loss *ret,
 
 json_t *pl_delete_loss_json(const struct pl_delete_loss *loss)
 {
-    return json_pack("{s:I, s:I, s:I, s:I}", "repos", (json_int_t)loss->repos, "commits", (json_int_t)loss->commits, "files",
-                     (json_int_t)loss->files, "bytes", (json_int_t)loss->bytes);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "repos", (json_int_t)loss->repos, "commits", (json_int_t)loss->commits,
+                     "files", (json_int_t)loss->files, "bytes", (json_int_t)loss->bytes, "open_commits",
+                     (json_int_t)loss->open_commits, "operations", (json_int_t)loss->operations);
 }
 
 /* A dry run ends here, before anything is changed: to delete and undo a large repo would hold up all other writes. */

@@ -16,12 +16,13 @@ struct pl_told {
     const void *who; /* borrowed */
 };
 
-/* What a delete takes away. Files and bytes are those of the branches' heads, which is what users see of a repo. */
+/* What a delete takes away. Files and bytes are those of the branches' heads, which is what users see of a repo. The database
+ * does not know open commits: pl_open_commits_loss counts those that have operations, and these operations. */
 struct pl_delete_loss {
-    int64_t repos, commits, files, bytes, notifications;
+    int64_t repos, commits, files, bytes, open_commits, operations, notifications;
 };
 
-/* Returns {"repos", "commits", "files", "bytes"} as a new object. */
+/* Returns {"repos", "commits", "files", "bytes", "open_commits", "operations"} as a new object. */
 json_t *pl_delete_loss_json(const struct pl_delete_loss *loss);
 
 struct pl_repo_args {

@@ -3398,7 +3398,7 @@ export interface paths {
         };
         put?: never;
         post?: never;
-        /** Deletes a repo with its branches and commits, and says what went; refused while a stage reads it (unless force) or writes it. With `dry_run` it only says what would go. */
+        /** Deletes a repo with its branches, commits and open commits, and says what went; refused while a stage reads it (unless force) or writes it. With `dry_run` it only says what would go. */
         delete: {
             parameters: {
                 query?: {
@@ -3605,7 +3605,7 @@ export interface paths {
         };
         put?: never;
         post?: never;
-        /** Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that the repo's rule no longer keeps without it. With `dry_run` it only says how many. */
+        /** Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that the repo's rule no longer keeps without it, and `open_commits` with `operations` that were started on it can no longer be finished. With `dry_run` it only says how many. */
         delete: {
             parameters: {
                 query?: {
@@ -7561,6 +7561,8 @@ export interface components {
             bytes: number;
             commits: number;
             files: number;
+            open_commits?: number | null;
+            operations?: number | null;
             repos: number;
         };
         DiffCounts: {
