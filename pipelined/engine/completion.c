@@ -187,7 +187,8 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
         pl_engine_fail(e, "no memory to record the end of a run");
         return;
     }
-    if (failed || unrunnable)
+    /* the reason of a run that was killed is that of its jobs: the transaction reads it */
+    if (a->run.state != PL_SCHED_KILLED && (failed || unrunnable))
         snprintf(end->run_reason, sizeof end->run_reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s",
                  unrunnable ? ", others could not run" : "");
     snprintf(end->run_id, sizeof end->run_id, "%s", a->run.id);

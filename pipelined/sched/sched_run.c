@@ -210,10 +210,12 @@ void pl_sched_run_close(struct pl_sched *s, struct run *run)
 
     if (run->expanding || run->open > 0)
         return;
-    if (run->states[PL_SCHED_FAILURE] + run->states[PL_SCHED_UNRUNNABLE] > 0)
+    if (run->states[PL_SCHED_FAILURE] > 0)
         state = PL_SCHED_FAILURE;
-    else if (run->states[PL_SCHED_KILLED] > 0)
+    else if (run->states[PL_SCHED_KILLED] > 0) /* without a failure, a job is unrunnable only because another one was killed */
         state = PL_SCHED_KILLED;
+    else if (run->states[PL_SCHED_UNRUNNABLE] > 0)
+        state = PL_SCHED_FAILURE;
     pl_sched_wait_reason_run(s, run, state);
     pl_sched_run_free(s, run);
 }

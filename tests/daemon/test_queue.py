@@ -79,8 +79,10 @@ def test_a_job_can_be_stopped_and_what_needs_it_is_not_run(project):
     run = project.commit("in", {"f": "1"})["run"]
     running(project, run)
     project.d.post(f"/jobs/{project.name}/s/{run}/stop")
-    jobs = project.wait(run)["job"]
+    run = project.wait(run)
+    jobs = run["job"]
     assert (jobs["s"]["state"], jobs["other"]["state"]) == ("killed", "success")
+    assert (run["state"], run["reason"]) == ("killed", "stopped by a user"), "no job failed"
     assert jobs["after"]["state"] in ("killed", "unrunnable") and '"s"' in jobs["after"]["reason"] or "s " in jobs["after"]["reason"]
 
 

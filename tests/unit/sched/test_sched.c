@@ -108,7 +108,23 @@ static void a_killed_job_takes_what_is_below_with_it(void **state)
     kit_push(&k, 1, 1);
     kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STOP_JOB, .id = kit_job(&k, 1, 1)->id, .text = "stopped by a user"});
     IS(k, 1, 1, PL_SCHED_KILLED);
+    IS(k, 2, 1, PL_SCHED_UNRUNNABLE);
     SAYS(k, 3, 1, "stage prepare was killed: stopped by a user");
+    assert_int_equal(k.runs[1], PL_SCHED_KILLED);
+    kit_close(&k);
+}
+
+static void a_failure_beside_a_killed_job_is_the_runs_end(void **state)
+{
+    (void)state;
+    open_one((struct pl_sched_stage){0});
+    kit_do(&k, kit_stage(2, 101, (struct pl_sched_stage){0}));
+    kit_do(&k, kit_stage(3, 1, (struct pl_sched_stage){0}));
+    kit_push(&k, 1, 1);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STOP_JOB, .id = kit_job(&k, 1, 1)->id, .text = "stopped by a user"});
+    IS(k, 2, 1, PL_SCHED_UNRUNNABLE);
+    kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_PLAN_FAILED, .id = kit_job(&k, 3, 1)->id, .text = "no such branch"});
+    assert_int_equal(k.runs[1], PL_SCHED_FAILURE);
     kit_close(&k);
 }
 
@@ -747,6 +763,7 @@ int main(void)
         cmocka_unit_test(downstream_waits_for_the_same_run),
         cmocka_unit_test(a_failure_makes_everything_below_unrunnable_naming_the_first_cause),
         cmocka_unit_test(a_killed_job_takes_what_is_below_with_it),
+        cmocka_unit_test(a_failure_beside_a_killed_job_is_the_runs_end),
         cmocka_unit_test(only_what_is_below_a_change_runs),
         cmocka_unit_test(a_later_run_waits_for_an_earlier_one_that_still_writes_its_input),
         cmocka_unit_test(jobs_of_a_stage_go_one_at_a_time_in_the_order_of_the_log),

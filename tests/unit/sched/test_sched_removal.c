@@ -13,6 +13,7 @@ static void a_removed_stage_ends_with_its_jobs_and_workers(void **state)
     kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_STAGE_REMOVED, .id = 1});
     IS(k, 1, 1, PL_SCHED_KILLED);
     IS(k, 2, 1, PL_SCHED_UNRUNNABLE);
+    assert_int_equal(k.runs[1], PL_SCHED_KILLED);
     kit_the(&k, PL_SCHED_CANCEL);
     kit_worker(&k, PL_SCHED_EV_WORKER_NEXT, lease.lease.worker);
     kit_the(&k, PL_SCHED_STOP_WORKER);
