@@ -11,7 +11,8 @@ struct line {
     struct line *next, *previous;
     struct pl_hash datum;
     uint32_t attempt;
-    int64_t at_us; /* of the newest frame */
+    uint64_t fence; /* of the newest frame */
+    int64_t at_us;  /* of the newest frame */
     struct pl_buf text;
     bool rewind;  /* a "\r" came: the next byte that is no "\n" begins the line anew */
     bool changed; /* since pl_log_stream_states wrote it */
@@ -20,6 +21,9 @@ struct line {
 struct pl_log_stream {
     struct pl_map open; /* datum → struct line */
     struct line *first, *last;
+    /* of the newest frame */
+    struct pl_hash datum;
+    uint64_t fence;
 };
 
 int pl_log_stream_create(struct pl_log_stream **ret, struct pl_err *err)
@@ -69,6 +73,29 @@ static int end_first(struct pl_log_stream *s, struct pl_buf *out, struct pl_err 
 
     if (r == 0)
         remove_line(s, s->first);
+    return r;
+}
+
+/* Writes and removes lines of other datums that came under the frame's lease: its worker computes one datum after another,
+ * so those have ended. Only a change of datum or lease can leave such a line. */
+static int end_before(struct pl_log_stream *s, const struct pl_log_frame *f, struct pl_buf *out, struct pl_err *err)
+{
+    const bool same = s->fence == f->fence && pl_hash_eq(&s->datum, &f->datum);
+    struct line *next;
+    int r = 0;
+
+    for (struct line *line = f->fence && !same ? s->first : NULL; r == 0 && line; line = next) {
+        next = line->next;
+        if (line->fence != f->fence || pl_hash_eq(&line->datum, &f->datum))
+            continue;
+        r = write_record(line, '+', out, err);
+        if (r == 0)
+            remove_line(s, line);
+    }
+    if (r == 0) {
+        s->fence = f->fence;
+        s->datum = f->datum;
+    }
     return r;
 }
 
@@ -144,8 +171,10 @@ int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, ui
                        struct pl_err *err)
 {
     struct line *line = pl_map_get(&s->open, f->datum.b, PL_HASH_BYTES);
-    int r = 0;
+    int r = f->len ? end_before(s, f, out, err) : 0;
 
+    if (r < 0)
+        return r;
     /* a line that an earlier attempt did not end */
     if (line && f->len && line->attempt != f->attempt) {
         r = write_record(line, '+', out, err);
@@ -162,6 +191,7 @@ int pl_log_stream_feed(struct pl_log_stream *s, const struct pl_log_frame *f, ui
         if (!line && !(line = begin_line(s, f, err)))
             return PL_ENOMEM;
         line->attempt = f->attempt;
+        line->fence = f->fence;
         line->at_us = f->at_us;
         r = add_text(line, bytes, len - (end != NULL), out, err);
         if (r == 0 && end) {

@@ -3,11 +3,12 @@
  *
  *   record := at_us " " datum " " attempt " " state " " text "\n"      (at_us 0 = unknown; datum: 64 hex digits)
  *   state  := "="   a line that ended
- *           | "+"   the end of the output, without a line break; or a part of a line of more than PL_LOG_STREAM_LINE_MAX bytes
+ *           | "+"   the end of a datum's output, without a line break; or a part of a line over PL_LOG_STREAM_LINE_MAX bytes
  *           | "~"   the present state of a line that goes on, such as a progress bar; a later record replaces it
  *
  * A record is written when its line ends, so lines of two datums are never mixed. Of a line that is rewritten by "\r" the last
- * state is kept. Bounds: PL_LOG_STREAM_OPEN_MAX lines that have not ended; at one more, the oldest is written as "+". A record
+ * state is kept. A line without a line break ends once another datum prints under the same lease, at the latest at the end of
+ * the log. Bounds: PL_LOG_STREAM_OPEN_MAX lines that have not ended; at one more, the oldest is written as "+". A record
  * is much longer than a short line: each call ends once `out` has `max` bytes, at most one record later, and the next call
  * goes on. */
 #pragma once

@@ -35,15 +35,23 @@ static int teardown(void **state)
     return 0;
 }
 
-static void feed(struct streamed *t, uint8_t datum, uint32_t attempt, const char *text)
+static void feed_of(struct streamed *t, uint64_t fence, uint8_t datum, uint32_t attempt, const char *text)
 {
-    const struct pl_log_frame f = {
-        .datum = {.b = {datum}}, .attempt = attempt, .at_us = 7, .bytes = (const uint8_t *)text, .len = (uint32_t)strlen(text)};
-
+    const struct pl_log_frame f = {.datum = {.b = {datum}},
+                                   .attempt = attempt,
+                                   .fence = fence,
+                                   .at_us = 7,
+                                   .bytes = (const uint8_t *)text,
+                                   .len = (uint32_t)strlen(text)};
     uint32_t at = 0;
 
     assert_int_equal(pl_log_stream_feed(t->s, &f, &at, SIZE_MAX, &t->out, NULL), 0);
     assert_int_equal(at, f.len);
+}
+
+static void feed(struct streamed *t, uint8_t datum, uint32_t attempt, const char *text)
+{
+    feed_of(t, 0, datum, attempt, text);
 }
 
 /* Compares what was written since the last call. Each record is shown as DATUM.ATTEMPT STATE TEXT, with the datum's first
@@ -113,6 +121,27 @@ static void test_a_new_attempt_begins_a_line(void **state)
     feed(t, 1, 1, "died here");
     feed(t, 1, 2, "again\n");
     assert_written(t, "1.1+died here|1.2=again");
+}
+
+static void test_an_open_line_ends_when_its_lease_prints_for_another_datum(void **state)
+{
+    struct streamed *t = *state;
+
+    feed_of(t, 5, 1, 1, "result ");
+    feed_of(t, 6, 2, 1, "of another worker");
+    feed_of(t, 5, 1, 1, "of 1");
+    assert_written(t, "");
+    feed_of(t, 5, 3, 1, "result of 3");
+    assert_written(t, "1.1+result of 1");
+    feed_of(t, 5, 4, 1, "four\n");
+    assert_written(t, "3.1+result of 3|4.1=four");
+    feed_of(t, 7, 2, 1, ", again"); /* its lease was lost */
+    feed_of(t, 6, 5, 1, "five");
+    assert_written(t, "");
+    feed_of(t, 7, 6, 1, "six");
+    assert_written(t, "2.1+of another worker, again");
+    assert_int_equal(pl_log_stream_end(t->s, SIZE_MAX, &t->out, NULL), 0);
+    assert_written(t, "5.1+five|6.1+six");
 }
 
 static void test_a_long_line_comes_in_parts(void **state)
@@ -191,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lines_of_two_datums_are_not_mixed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_rewritten_line_has_its_last_state, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_new_attempt_begins_a_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_open_line_ends_when_its_lease_prints_for_another_datum, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_long_line_comes_in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_open_lines_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_short_lines_come_a_part_at_a_time, setup, teardown),
