@@ -27,6 +27,27 @@ def test_a_branch_that_a_put_makes_and_no_stage_reads_is_told(project, put):
     assert put("in@master:/x").err == "" and put("free@any:/x").err == ""
 
 
+def test_a_branch_that_a_put_makes_in_a_repo_that_no_stage_reads_is_told(project, put):
+    project.repo("nore")
+    assert put("nore@master:/x").err == "", "its first branch"
+    assert put("nore@mastr:/x").err == (f'pipelinectl: this made branch "mastr" of repo {project.name}/nore; did you mean "master"? '
+                                        f"pipelinectl delete branch {project.name}/nore@mastr takes it back\n")
+    assert f'this made branch "dev" of repo {project.name}/nore; pipelinectl delete branch ' in put("nore@dev:/x").err
+    put("nore@made", "ana", ("create", "branch"))
+    assert put("nore@made:/x").err == "", "a user made it"
+
+
+def test_a_branch_that_the_end_of_an_open_commit_makes_is_told(project, put):
+    project.repo("g").stages(sh("s", "true", repo="g", glob="/*"))
+    put("g@masterr", "ana", ("start", "commit"))
+    put("g@masterr:/x")
+    said = put("g@masterr", "ana", ("finish", "commit")).err
+    assert f'this made branch "masterr" of repo {project.name}/g, which no stage reads; did you mean "master"? ' in said
+    put("g@master", "ana", ("start", "commit"))
+    put("g@master:/x")
+    assert put("g@master", "ana", ("finish", "commit")).err == ""
+
+
 def test_a_put_goes_into_the_open_commit_of_its_user(project, put):
     project.repo("in")
     put("in@master:/a")

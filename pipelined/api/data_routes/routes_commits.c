@@ -194,6 +194,6 @@ static const struct pl_api_schema schemas[] = {
      " owner:string? mine:boolean? operations:integer? gathers:boolean? blocked:string? blocked_us:integer? set_aside:boolean?"},
     {"Commits", "commits:Commit[] next:string?"},
     {"Pushed", "project:string repo:string branch:string commit:string run:string changed:boolean open:boolean gathers:boolean?"
-               " root:string? files:integer? bytes:integer? new_bytes:integer stages_read:string[]?"},
+               " root:string? files:integer? bytes:integer? new_bytes:integer stages_read:string[]? branches:string[]?"},
 };
 PL_API_TABLE(commits, routes, schemas);

@@ -117,6 +117,7 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
     _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
+    const struct pl_open_commit_file_head *head;
     const char *message = "";
     struct pl_push_result result;
     int r = pl_api_body(req, &body, err, "{s?:s}", "message", &message);
@@ -129,8 +130,10 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     r = r < 0 ? r : pl_open_commit_finish(c, message, &result, err);
     if (r < 0)
         return r;
-    *ret = pl_branch_push_json(pl_open_commit_head(c)->project, pl_open_commit_head(c)->repo, pl_open_commit_head(c)->branch,
-                               &result, 0);
+    head = pl_open_commit_head(c);
+    *ret = pl_branch_push_json(head->project, head->repo, head->branch, &result, 0);
+    if (result.made_branch)
+        pl_branch_push_add_branches(&a->services, head->project, head->repo, head->branch, *ret);
     return result.changed ? 201 : 200;
 }
 

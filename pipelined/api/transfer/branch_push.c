@@ -60,28 +60,53 @@ json_t *pl_branch_push_json(const char *project, const char *repo, const char *b
                      (json_int_t)result->bytes, "new_bytes", (json_int_t)new_bytes);
 }
 
-/* Lists the branches of the repo that stages read, and adds them to the reply. The client of a push that made another branch
- * can then tell the user. */
-static int add_read_branches(struct pl_api_services *s, const struct pl_push_args *a, json_t *reply, struct pl_err *err)
+/* Adds the texts that the query gives to the reply, as the list `key`. */
+static int add_names(struct pl_conn *c, struct pl_rows *rows, json_t *reply, const char *key, struct pl_err *err)
 {
-    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->db);
-    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     json_t *names = json_array();
-    char prefix[2 * PL_NAME_MAX_BYTES + 3];
-    int r = json_object_set_new(reply, "stages_read", names) < 0 ? pl_err_nomem(err) : 0;
+    int r = json_object_set_new(reply, key, names) < 0 ? pl_err_nomem(err) : 0;
 
-    /* PROJECT/REPO@BRANCH, as inputs are written in effective specs */
-    snprintf(prefix, sizeof prefix, "%s/%s@", a->project, a->repo);
-    r = r < 0
-            ? r
-            : pl_sql_query(rd.conn, err, &rows,
-                           "SELECT DISTINCT substr(t.value, length(?1) + 1) FROM stage s, json_tree(s.spec, '$.input') t"
-                           " WHERE s.current = 1 AND t.key = 'repo' AND substr(t.value, 1, length(?1)) = ?1 ORDER BY 1 LIMIT 100",
-                           "s", prefix);
-    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
-        if ((r = pl_json_add(names, json_string(pl_col_text(&rows, 0)), err)) < 0)
+    while (r >= 0 && (r = pl_sql_next(c, rows, err)) > 0)
+        if ((r = pl_json_add(names, json_string(pl_col_text(rows, 0)), err)) < 0)
             break;
     return PL_MIN(r, 0);
+}
+
+/* Adds the repo's branches that stages read, and its other branches, to the reply. No other branches are listed if a user had
+ * created this one before. */
+static int add_branches(struct pl_api_services *s, const char *project, const char *repo, const char *branch, json_t *reply,
+                        struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->db);
+    _cleanup_(pl_rows_finish) struct pl_rows read = {0}, others = {0};
+    char prefix[2 * PL_NAME_MAX_BYTES + 3];
+    int r;
+
+    /* PROJECT/REPO@BRANCH, as inputs are written in effective specs */
+    snprintf(prefix, sizeof prefix, "%s/%s@", project, repo);
+    r = pl_sql_query(rd.conn, err, &read,
+                     "SELECT DISTINCT substr(t.value, length(?1) + 1) FROM stage s, json_tree(s.spec, '$.input') t"
+                     " WHERE s.current = 1 AND t.key = 'repo' AND substr(t.value, 1, length(?1)) = ?1 ORDER BY 1 LIMIT 100",
+                     "s", prefix);
+    r = r < 0 ? r : add_names(rd.conn, &read, reply, "stages_read", err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &others,
+                             "SELECT o.name FROM repo r JOIN branch b ON b.repo = r.id JOIN commit_ c ON c.id = b.head"
+                             " JOIN branch o ON o.repo = r.id AND o.name <> b.name"
+                             " WHERE r.project = ? AND r.name = ? AND b.name = ? AND b.created_us >= c.created_us"
+                             " ORDER BY o.id DESC LIMIT 100",
+                             "sss", project, repo, branch);
+    return r < 0 ? r : add_names(rd.conn, &others, reply, "branches", err);
+}
+
+void pl_branch_push_add_branches(struct pl_api_services *s, const char *project, const char *repo, const char *branch,
+                                 json_t *reply)
+{
+    if (!reply || add_branches(s, project, repo, branch, reply, NULL) >= 0)
+        return;
+    /* the push has succeeded: it is not failed for a hint */
+    json_object_del(reply, "stages_read");
+    json_object_del(reply, "branches");
 }
 
 int pl_branch_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
@@ -105,7 +130,7 @@ int pl_branch_push(struct pl_api_services *s, const struct pl_http_request *req,
     if (result.changed)
         s->run_created(s->engine, result.commit);
     *ret = pl_branch_push_json(args.project, args.repo, args.branch, &result, new_bytes);
-    if (*ret && result.made_branch && add_read_branches(s, &args, *ret, err) < 0)
-        json_object_del(*ret, "stages_read"); /* the push has succeeded: it is not failed for a hint */
+    if (result.made_branch)
+        pl_branch_push_add_branches(s, args.project, args.repo, args.branch, *ret);
     return result.changed ? 201 : 200;
 }

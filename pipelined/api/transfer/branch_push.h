@@ -21,6 +21,10 @@ int pl_branch_push_check(struct pl_api_services *s, const struct pl_http_request
 struct pl_push_result;
 json_t *pl_branch_push_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
                             uint64_t new_bytes);
+/* Adds `stages_read` and `branches` to the reply to a push that made the branch: the branches of the repo that stages read, and
+ * its other branches, from which the client tells whether the name was misspelled. `reply` may be NULL. */
+void pl_branch_push_add_branches(struct pl_api_services *s, const char *project, const char *repo, const char *branch,
+                                 json_t *reply);
 /* Returns the author of a commit: the one that the request names ("" or NULL: none), else the user who asks; "" for the daemon's
  * own token, which is no person's. */
 const char *pl_branch_push_author(const struct pl_http_request *req, const char *named);

@@ -205,26 +205,40 @@ static int end_open(struct pl_cli *c, const struct pl_cli_push *p, const json_t 
     return 0;
 }
 
-/* Says that the push made the branch, if stages read other branches of the repo, but not this one: its name is perhaps
- * misspelled. */
+/* Reads at most `max` texts of the list into `words`; returns their number. */
+static size_t read_words(const json_t *list, const char **words, size_t max)
+{
+    size_t n = PL_MIN(json_array_size(list), max);
+
+    for (size_t i = 0; i < n; i++)
+        words[i] = json_string_value(json_array_get(list, i));
+    return n;
+}
+
+/* Says that the push made the branch, if stages read other branches of the repo, but not this one, or if no stage reads the
+ * repo and it had other branches: the name is perhaps misspelled. */
 static void say_made_branch(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)
 {
-    const json_t *read = pl_show_at(answer, "stages_read");
     const char *words[100], *branch = pl_show_text_at(answer, "branch"), *nearest;
     char repo[PL_CLI_REPO_TEXT];
-    size_t n = PL_MIN(json_array_size(read), PL_ARRAY_SIZE(words));
-    bool is_read = false;
+    size_t n = read_words(pl_show_at(answer, "stages_read"), words, PL_ARRAY_SIZE(words));
+    const bool read = n > 0;
 
-    for (size_t i = 0; i < n; i++) {
-        words[i] = json_string_value(json_array_get(read, i));
-        is_read = is_read || pl_streq(words[i], branch);
-    }
-    if (c->quiet || n == 0 || is_read)
+    for (size_t i = 0; i < n; i++)
+        if (pl_streq(words[i], branch))
+            return;
+    if (n == 0)
+        n = read_words(pl_show_at(answer, "branches"), words, PL_ARRAY_SIZE(words));
+    if (c->quiet || n == 0)
         return;
     nearest = pl_word_nearest(branch, words, n);
     pl_cli_repo_text(p->to.project, p->to.repo, repo);
-    pl_show_print(stderr, "pipelinectl: this made branch \"%s\" of repo %s, which no stage reads; ", branch, repo);
-    pl_show_print(stderr, nearest ? "did you mean \"%s\"? " : "stages read \"%s\". ", nearest ? nearest : words[0]);
+    pl_show_print(stderr, "pipelinectl: this made branch \"%s\" of repo %s%s; ", branch, repo,
+                  read ? ", which no stage reads" : "");
+    if (nearest)
+        pl_show_print(stderr, "did you mean \"%s\"? ", nearest);
+    else if (read)
+        pl_show_print(stderr, "stages read \"%s\". ", words[0]);
     pl_show_print(stderr, "pipelinectl delete branch %s@%s takes it back\n", repo, branch);
 }
 

@@ -8530,6 +8530,7 @@ export interface components {
         };
         Pushed: {
             branch: string;
+            branches?: string[] | null;
             bytes?: number | null;
             changed: boolean;
             commit: string;
