@@ -23,8 +23,9 @@
     X(EUSAGE, 6, "usage", 400, 2, 0, "The command line is not understood.", "See pipelinectl help VERB.")                        \
     X(ENOTFOUND, 7, "not_found", 404, 3, 0, "The named object does not exist.", "Check the name; list shows what exists.")       \
     X(EEXISTS, 8, "exists", 409, 4, 0, "An object with this name exists already.", "Use update, or another name.")               \
-    X(ECONFLICT, 9, "conflict", 409, 4, 0, "Another commit changed the same paths since your base.",                             \
-      "Look at diff file, then push again from the new head.")                                                                   \
+    X(ECONFLICT, 9, "conflict", 409, 4, 0,                                                                                       \
+      "The request does not fit what is there now, such as a push whose paths another commit changed since its base.",           \
+      "The message says what is in the way.")                                                                                    \
     X(ECOLLISION, 10, "path_collision", 409, 4, 0, "Two datums, or a file and a folder, claim one output path.",                 \
       "Give each datum a folder of its own with output.prefix.")                                                                 \
     X(EOUTPUT, 11, "output_repo", 409, 5, 0, "The repo is written by a stage.",                                                  \

@@ -48,6 +48,16 @@ def test_a_branch_that_the_end_of_an_open_commit_makes_is_told(project, put):
     assert put("g@master", "ana", ("finish", "commit")).err == ""
 
 
+def test_a_branch_with_two_open_commits_is_not_finished_but_told_their_ids(project, put):
+    project.repo("l")
+    put("l@master", "ana", ("start", "commit"))
+    put("l@master", "ana", ("start", "commit"))
+    one, two = (c["id"][:8] for c in project.d.get(f"/repos/{project.name}/l/open")["commits"])
+    said = project.d.ctl("--project", project.name, "finish", "commit", "l@master", ok=False)
+    assert (said.code, said.err) == (4, f'pipelinectl: 2 open commits of l match "master": {one}, {two}: name one by its digits\n'
+                                        f"  pipelinectl list commit {project.name}/l --open\n")
+
+
 def test_a_put_goes_into_the_open_commit_of_its_user(project, put):
     project.repo("in")
     put("in@master:/a")

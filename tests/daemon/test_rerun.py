@@ -285,6 +285,7 @@ def test_a_commit_that_is_gone_cannot_be_read_again(project):
     project.d.http("DELETE", f"/api/v1/repos/{project.name}/in/commits/{old['id']}")
     got = rerun(project, old, "--as", "again", ok=False)
     assert got.code == CONFLICT and f"commit {old['id'][:8]} of in no longer exists" in got.err
+    assert "diff file" not in got.err and "on the current data: pipelinectl run pipeline NAME --force" in got.err
 
 
 def test_what_is_aside_is_explained_and_tried_like_any_run(project):

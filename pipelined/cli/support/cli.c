@@ -121,8 +121,8 @@ static int complain(const struct pl_cli *c, const struct pl_err *err)
     fprintf(stderr, "pipelinectl: %s\n", pl_show_clean(err->msg, message, sizeof message));
     if (*err->hint)
         fprintf(stderr, "  %s\n", pl_show_clean(err->hint, message, sizeof message));
-    else if ((info->exit_code == 4 && err->code != PL_ECOLLISION) || err->code == PL_EAUTH || err->code == PL_ECORRUPT ||
-             err->code == PL_ENOSPC)
+    else if ((info->exit_code == 4 && err->code != PL_ECOLLISION && err->code != PL_ECONFLICT) || err->code == PL_EAUTH ||
+             err->code == PL_ECORRUPT || err->code == PL_ENOSPC)
         fprintf(stderr, "  %s\n", info->remedy);
     return info->exit_code;
 }

@@ -300,6 +300,8 @@ int pl_open_commits_gather(struct pl_open_commits *o, const struct pl_open_commi
 
 /* ---- find ---- */
 
+#define IDS_SHOWN 5u /* ids in the message of a text that names several open commits */
+
 static bool starts_so(const struct pl_open_commit *c, const char *text, size_t len)
 {
     return len >= PL_COMMIT_REF_PREFIX_DIGITS && len <= PL_ID_HEX && strncmp(pl_open_commit_head(c)->commit, text, len) == 0;
@@ -309,6 +311,7 @@ int pl_open_commits_find(struct pl_open_commits *o, const char *project, const c
                          struct pl_open_commit **ret, struct pl_err *err)
 {
     struct pl_open_commit *found = NULL;
+    char ids[IDS_SHOWN * sizeof ", 12345678"] = "";
     size_t len = strlen(text), n = 0;
 
     pthread_mutex_lock(&o->lock);
@@ -316,14 +319,21 @@ int pl_open_commits_find(struct pl_open_commits *o, const char *project, const c
         if (!is_of(c, project, repo) ||
             !(starts_so(c, text, len) || (branch_too && pl_streq(pl_open_commit_head(c)->branch, text))))
             continue;
+        if (n < IDS_SHOWN)
+            snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s%.8s", n ? ", " : "", pl_open_commit_head(c)->commit);
         n++;
         found = c;
     }
     if (n == 1)
         found->refs++;
     pthread_mutex_unlock(&o->lock);
-    if (n > 1)
-        return pl_err_set(err, PL_ECONFLICT, "%zu open commits of %s match \"%s\": give more digits of the id", n, repo, text);
+    if (n > 1) {
+        const bool own = pl_streq(project, "default");
+        int r = pl_err_set(err, PL_ECONFLICT, "%zu open commits of %s match \"%s\": %s%s: name one by its digits", n, repo, text,
+                           ids, n > IDS_SHOWN ? ", …" : "");
+
+        return pl_err_hint(err, r, "pipelinectl list commit %s%s%s --open", own ? "" : project, own ? "" : "/", repo);
+    }
     if (n == 0)
         return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no open commit \"%s\"", repo, text);
     *ret = found;
@@ -426,16 +436,6 @@ int pl_open_commits_each(struct pl_open_commits *o, const char *project, const c
     return r < 0 ? r : call_each(list, n, fn, self);
 }
 
-int pl_opens_stalled(struct pl_open_commits *o, int (*fn)(void *self, struct pl_open_commit *c), void *self)
-{
-    _cleanup_free_ struct pl_open_commit **list = NULL;
-    size_t n = 0;
-
-    pthread_mutex_lock(&o->lock);
-    list = calloc(o->n + 1, sizeof(struct pl_open_commit *));
-    for (struct pl_open_commit *c = list ? o->list : NULL; c; c = c->next) {
-        if (!*c->blocked)
-            continue;
 struct counting {
     const char *branch; /* NULL: all */
     struct pl_delete_loss *loss;
@@ -464,6 +464,16 @@ int pl_open_commits_loss(struct pl_open_commits *o, const char *project, const c
     return pl_open_commits_each(o, project, repo, count_one, &to) < 0 ? pl_err_nomem(err) : 0;
 }
 
+int pl_opens_stalled(struct pl_open_commits *o, int (*fn)(void *self, struct pl_open_commit *c), void *self)
+{
+    _cleanup_free_ struct pl_open_commit **list = NULL;
+    size_t n = 0;
+
+    pthread_mutex_lock(&o->lock);
+    list = calloc(o->n + 1, sizeof(struct pl_open_commit *));
+    for (struct pl_open_commit *c = list ? o->list : NULL; c; c = c->next) {
+        if (!*c->blocked)
+            continue;
         c->refs++;
         list[n++] = c;
     }

@@ -65,7 +65,11 @@ static int check_there(struct pl_conn *c, const char *project, const char *repo,
 
     snprintf(ref.name, sizeof ref.name, "%s", commit);
     r = pl_db_commit_find(c, project, repo, &ref, &row, err);
-    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s no longer exists", commit, repo) : r;
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s no longer exists", commit, repo);
+    return pl_err_hint(err, r,
+                       "Without it the run cannot be repeated; on the current data: pipelinectl run pipeline NAME --force");
 }
 
 /* Reports that the head of an input's branch is another commit than the one that the job read. */

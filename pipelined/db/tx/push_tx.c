@@ -221,9 +221,11 @@ static int check_base(struct push *p, struct pl_err *err)
     r = pl_tree_diff(&p->source, &p->base.root, &p->head.root, NULL, 0, note_conflict, &t, err);
     if (r < 0)
         return r;
-    return t.n ? pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s",
-                            *p->base.run ? p->base.run : "(empty)", t.paths, t.n > 5 ? ", …" : "")
-               : 0;
+    if (t.n == 0)
+        return 0;
+    r = pl_err_set(err, PL_ECONFLICT, "%u path%s changed since base %.8s: %s%s", t.n, t.n == 1 ? "" : "s",
+                   *p->base.run ? p->base.run : "(empty)", t.paths, t.n > 5 ? ", …" : "");
+    return pl_err_hint(err, r, "Look at diff file, then push again from the new head.");
 }
 
 /* Returns 1 if a retention rule dropped the base commit for its age. Later commits contain its changes, so
