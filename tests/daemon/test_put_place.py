@@ -58,6 +58,14 @@ def test_a_branch_with_two_open_commits_is_not_finished_but_told_their_ids(proje
                                         f"  pipelinectl list commit {project.name}/l --open\n")
 
 
+def test_a_put_that_waits_says_that_an_open_commit_runs_nothing(project, put):
+    project.repo("in")
+    put("in@master", "ana", ("start", "commit"))
+    said = put("in@master:/a", "ana", ("put", "file"), "--wait")
+    (c,) = project.d.get(f"/repos/{project.name}/in/open")["commits"]
+    assert said.err == f"pipelinectl: the commit is open: nothing runs until pipelinectl finish commit {project.name}/in@{c['id'][:8]}\n"
+
+
 def test_a_put_goes_into_the_open_commit_of_its_user(project, put):
     project.repo("in")
     put("in@master:/a")

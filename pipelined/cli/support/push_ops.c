@@ -198,6 +198,9 @@ static int end_open(struct pl_cli *c, const struct pl_cli_push *p, const json_t 
         return pl_show_json(answer, err);
     if (gathers)
         pl_show_say(c, "%s@%s: added to commit %s, which is finished when no more puts arrive\nnext: pipelinectl wait run %.8s\n",
+    if (pl_cli_flag(c, "wait") && !c->quiet)
+        pl_show_print(stderr, "pipelinectl: the commit is open: nothing runs until pipelinectl finish commit %s@%.8s\n", repo,
+                      commit);
                     repo, branch, commit, commit);
     else
         pl_show_say(c, "%s@%s: added to open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit, repo,
