@@ -66,6 +66,12 @@ def test_a_put_that_waits_says_that_an_open_commit_runs_nothing(project, put):
     assert said.err == f"pipelinectl: the commit is open: nothing runs until pipelinectl finish commit {project.name}/in@{c['id'][:8]}\n"
 
 
+def test_a_push_names_the_project_of_its_repo(project, put):
+    project.repo("in")
+    assert f"{project.name}/in@master: commit " in put("in@master:/a").out
+    assert f"{project.name}/in@master: nothing changed, still at commit " in put("in@master:/a").out
+
+
 def test_a_put_goes_into_the_open_commit_of_its_user(project, put):
     project.repo("in")
     put("in@master:/a")

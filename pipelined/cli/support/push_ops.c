@@ -18,11 +18,13 @@ static int check_branch(struct pl_cli *c, const struct pl_commit_ref *ref, const
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);
     _cleanup_(json_decrefp) json_t *branch = NULL;
+    char repo[PL_CLI_REPO_TEXT];
     int r = ref->kind == PL_COMMIT_REF_ID ? PL_ENOTFOUND : pl_cli_call(c, "GET", path, NULL, &branch, err);
 
     if (r != PL_ENOTFOUND)
         return r;
-    return pl_err_set(err, PL_EUSAGE, "commit %.8s of %s is finished and never changes: give REPO@BRANCH[:/PATH]", id, ref->repo);
+    pl_cli_repo_text(ref->project, ref->repo, repo);
+    return pl_err_set(err, PL_EUSAGE, "commit %.8s of %s is finished and never changes: give REPO@BRANCH[:/PATH]", id, repo);
 }
 
 int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret_open, struct pl_err *err)
@@ -69,8 +71,10 @@ static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/open", p->to.project, p->to.repo);
     _cleanup_(json_decrefp) json_t *list = NULL;
     const json_t *one, *own = NULL, *other = NULL;
+    char repo[PL_CLI_REPO_TEXT];
     size_t i, n_own = 0;
 
+    pl_cli_repo_text(p->to.project, p->to.repo, repo);
     if (!path || pl_cli_call(c, "GET", path, NULL, &list, NULL) < 0)
         return;
     json_array_foreach(pl_show_at(list, "commits"), i, one)
@@ -90,14 +94,14 @@ static void find_own_open(struct pl_cli *c, struct pl_cli_push *p)
         pl_show_print(stderr,
                       "pipelinectl: %s@%s has %zu open commits of yours, so this is a commit of its own; %s@%.8s in the place "
                       "of the branch names one of them\n",
-                      p->to.repo, p->to.name, n_own, p->to.repo, pl_show_text_at(own, "id"));
+                      repo, p->to.name, n_own, repo, pl_show_text_at(own, "id"));
     else if (other && !c->quiet)
         pl_show_print(
             stderr,
             "pipelinectl: open commit %.8s of %s@%s is not yours but of \"%s\", so this is a commit of its own; %s@%.8s "
             "in the place of the branch puts into it\n",
-            pl_show_text_at(other, "id"), p->to.repo, p->to.name,
-            pl_show_text_at(other, pl_show_at(other, "owner") ? "owner" : "author"), p->to.repo, pl_show_text_at(other, "id"));
+            pl_show_text_at(other, "id"), repo, p->to.name,
+            pl_show_text_at(other, pl_show_at(other, "owner") ? "owner" : "author"), repo, pl_show_text_at(other, "id"));
 }
 
 int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err)
@@ -194,13 +198,13 @@ static int end_open(struct pl_cli *c, const struct pl_cli_push *p, const json_t 
 
         return r < 0 ? r : pl_cli_run_wait(c, commit, 0, err);
     }
+    if (pl_cli_flag(c, "wait") && !c->quiet)
+        pl_show_print(stderr, "pipelinectl: the commit is open: nothing runs until pipelinectl finish commit %s@%.8s\n", repo,
+                      commit);
     if (c->json)
         return pl_show_json(answer, err);
     if (gathers)
         pl_show_say(c, "%s@%s: added to commit %s, which is finished when no more puts arrive\nnext: pipelinectl wait run %.8s\n",
-    if (pl_cli_flag(c, "wait") && !c->quiet)
-        pl_show_print(stderr, "pipelinectl: the commit is open: nothing runs until pipelinectl finish commit %s@%.8s\n", repo,
-                      commit);
                     repo, branch, commit, commit);
     else
         pl_show_say(c, "%s@%s: added to open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit, repo,
@@ -248,18 +252,19 @@ static void say_made_branch(const struct pl_cli *c, const struct pl_cli_push *p,
 int pl_cli_push_print(struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *run = pl_show_text_at(answer, "run");
-    char size[32], added[32];
+    char size[32], added[32], repo[PL_CLI_REPO_TEXT];
 
+    pl_cli_repo_text(p->to.project, p->to.repo, repo);
     say_made_branch(c, p, answer);
     if (json_is_true(pl_show_at(answer, "open")))
         return end_open(c, p, answer, err);
     if (c->json && (json_is_true(pl_show_at(answer, "changed")) || !pl_cli_flag(c, "wait")))
         return pl_cli_run_started(c, answer, err);
     if (!json_is_true(pl_show_at(answer, "changed"))) {
-        pl_show_say(c, "%s@%s: nothing changed%s%.8s\n", p->to.repo, p->to.name, *commit ? ", still at commit " : "", commit);
+        pl_show_say(c, "%s@%s: nothing changed%s%.8s\n", repo, p->to.name, *commit ? ", still at commit " : "", commit);
         return *commit && pl_cli_flag(c, "wait") ? pl_cli_run_wait(c, commit, 0, err) : 0;
     }
-    pl_show_say(c, "%s@%s: commit %s: %lld file%s, %s, %s new\n", p->to.repo, p->to.name, commit,
+    pl_show_say(c, "%s@%s: commit %s: %lld file%s, %s, %s new\n", repo, p->to.name, commit,
                 (long long)pl_show_int_at(answer, "files"), pl_show_int_at(answer, "files") == 1 ? "" : "s",
                 pl_size_text((uint64_t)pl_show_int_at(answer, "bytes"), size),
                 pl_size_text((uint64_t)pl_show_int_at(answer, "new_bytes"), added));
