@@ -394,6 +394,8 @@ struct pl_spec_context {
     const char *project; /* project of a spec that names none; NULL = PL_DEFAULT_PROJECT */
     /* True if the repo exists. */
     bool (*repo_exists)(void *self, const char *project, const char *repo);
+    /* True if the project exists. NULL = it does. Asked only for a repo that does not exist. */
+    bool (*project_exists)(void *self, const char *project);
     /* Returns the name of the pipeline that owns the repo as the output of a stage. "" = that pipeline no
      * longer exists, and any pipeline may take the repo over. NULL = there is no such repo, or no stage
      * writes it. */

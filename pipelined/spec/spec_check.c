@@ -440,8 +440,11 @@ static const char *spec_nearest_repo(const struct pl_spec *spec, const char *nam
 static void spec_missing_repo(struct spec_reader *r, const struct pl_input *leaf)
 {
     const char *nearest = spec_nearest_repo(r->spec, leaf->repo);
+    const bool other = !pl_streq(leaf->project, r->spec->project);
 
-    if (!pl_streq(leaf->project, r->spec->project))
+    if (other && r->ctx->project_exists != NULL && !r->ctx->project_exists(r->ctx->self, leaf->project))
+        pl_spec_problem(r, "project \"%s\" does not exist: pipelinectl create project %s", leaf->project, leaf->project);
+    else if (other)
         pl_spec_problem(r, "repo \"%s\" does not exist in project \"%s\": pipelinectl create repo %s/%s", leaf->repo,
                         leaf->project, leaf->project, leaf->repo);
     else if (nearest != NULL)

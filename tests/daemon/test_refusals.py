@@ -192,6 +192,14 @@ def test_a_missing_input_repo_is_named_with_the_remedy(project):
     error = spec_error(project, pipeline({"name": "s", "input": {"repo": "digits"}, "run": ["true"]}))
     assert 'repo "digits" does not exist' in error["message"] and "create repo digits" in error["message"] + error.get("hint", ""), error
     assert project.d.get("/repos", project=project.name)["repos"] == [], "nothing is half-done"
+    error = spec_error(project, pipeline({"name": "s", "input": {"repo": "nosuch/data"}, "run": ["true"]}))
+    assert 'project "nosuch" does not exist: pipelinectl create project nosuch' in error["message"], error
+
+
+def test_the_remedy_for_a_missing_repo_names_its_project(project):
+    for repo, hint in ((f"{project.name}/weather", f"create repo {project.name}/weather"), ("nosuch/data", "create project nosuch")):
+        said = project.d.ctl("list", "file", f"{repo}@master", ok=False).err
+        assert f"pipelinectl {hint}\n" in said, said
 
 
 def test_a_repo_that_the_spec_asks_for_is_made(project):

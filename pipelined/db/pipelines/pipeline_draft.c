@@ -60,6 +60,13 @@ static bool repo_exists(void *self, const char *project, const char *repo)
     return !pl_principal_may(c->who, PL_VERB_READ, project, repo) || find_repo(c, project, repo, &row);
 }
 
+static bool project_exists(void *self, const char *project)
+{
+    const struct context *c = self;
+
+    return pl_db_project_check(c->conn, project, NULL) != PL_ENOTFOUND;
+}
+
 static const char *stage_owner(void *self, const char *project, const char *stage)
 {
     struct context *c = self;
@@ -167,6 +174,7 @@ int pl_pipeline_draft_parse(struct pl_pipeline_draft *d, const char *project, st
                                   .defaults = defaults,
                                   .network_off = network_off,
                                   .repo_exists = repo_exists,
+                                  .project_exists = project_exists,
                                   .stage_owner = stage_owner,
                                   .no_sandbox = d->host->no_sandbox,
                                   .local = d->host->local,

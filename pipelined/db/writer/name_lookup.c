@@ -13,7 +13,7 @@
     "c.id, c.repo, c.run, c.parent, c.branch, c.stage, c.object, c.root, c.attributes, c.table_root, c.owner_root, c.code,"      \
     " c.generation, c.files, c.bytes, c.seq, c.created_us"
 
-/* Adds a hint to the error: the nearest of the project's newest 256 repo names, or how to create the repo. */
+/* Adds a hint to the error: the nearest of the project's newest 256 repo names, or how to create the project or the repo. */
 static void hint_nearest(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -32,8 +32,12 @@ static void hint_nearest(struct pl_conn *c, const char *project, const char *rep
     nearest = pl_word_nearest(repo, words, n);
     if (nearest)
         pl_err_hint(err, PL_ENOTFOUND, "did you mean \"%s\"?", nearest);
-    else
+    else if (pl_streq(project, "default")) /* the first repo creates the project */
         pl_err_hint(err, PL_ENOTFOUND, "pipelinectl create repo %s", repo);
+    else if (pl_db_project_check(c, project, NULL) == PL_ENOTFOUND)
+        pl_err_hint(err, PL_ENOTFOUND, "there is no such project: pipelinectl create project %s", project);
+    else
+        pl_err_hint(err, PL_ENOTFOUND, "pipelinectl create repo %s/%s", project, repo);
 }
 
 int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err)

@@ -495,6 +495,12 @@ static void no_more_mistakes_are_kept_than_the_bound(void **state)
     assert_int_equal(problems.errors[PL_SPEC_ERRORS_MAX - 1].line, 21);
 }
 
+static bool not_nosuch(void *self, const char *project)
+{
+    (void)self;
+    return strcmp(project, "nosuch") != 0;
+}
+
 static bool only_photos(void *self, const char *project, const char *repo)
 {
     (void)self;
@@ -525,6 +531,8 @@ static void what_the_store_knows_is_asked(void **state)
          "repo \"digts\" does not exist; did you mean \"digits\"?"},
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"q/photos\"}, \"run\": [\"x\"]}]}",
          "repo \"photos\" does not exist in project \"q\": pipelinectl create repo q/photos"},
+        {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"nosuch/photos\"}, \"run\": [\"x\"]}]}",
+         "project \"nosuch\" does not exist: pipelinectl create project nosuch"},
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"train\", \"input\": {\"repo\": \"photos\"}, \"run\": [\"x\"]}]}",
          "stages[0].name: stage \"train\" already belongs to pipeline \"digits\" in project \"default\": rename it, or set "
          "\"project\" in the "
@@ -534,7 +542,9 @@ static void what_the_store_knows_is_asked(void **state)
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"photos\", \"input\": {\"repo\": \"train\"}, \"run\": [\"x\"]}]}",
          "there is a repo \"photos\" in project \"default\" that no stage writes"},
     };
-    const struct pl_spec_context ctx = {.repo_exists = only_photos, .stage_owner = train_is_of_digits};
+    const struct pl_spec_context ctx = {.repo_exists = only_photos,
+                                        .project_exists = not_nosuch,
+                                        .stage_owner = train_is_of_digits};
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {

@@ -178,6 +178,7 @@ static void test_the_nearest_repo_is_proposed(void **state)
     assert_int_equal(pl_db_repo_find(rd.conn, "default", "weather", &row, &err), PL_ENOTFOUND);
     assert_string_equal(err.hint, "pipelinectl create repo weather");
     assert_int_equal(pl_db_repo_find(rd.conn, "vision", "digits", &row, &err), PL_ENOTFOUND);
+    assert_string_equal(err.hint, "there is no such project: pipelinectl create project vision");
     assert_int_equal(pl_db_repo_find(rd.conn, "default", "digits", &row, &err), 0);
     assert_false(row.output);
 }
