@@ -372,6 +372,48 @@ static void check_text(struct spec_reader *r, const struct pl_stage *stage, cons
     }
 }
 
+/* True if the script has the word "datum" elsewhere than in "${datum}": it is then perhaps a variable of the script's own. */
+static bool has_own_datum(const char *text)
+{
+    for (const char *p = text; (p = strstr(p, "datum")) != NULL; p += strlen("datum"))
+        if (p < text + 2 || memcmp(p - 2, "${datum}", strlen("${datum}")) != 0)
+            return true;
+    return false;
+}
+
+/* Warns of the variables of commands in a script or a standard input, in which nothing is replaced. A shell reports the names
+ * with a dot as bad substitutions, and may go on with an empty value. */
+static void check_script(struct spec_reader *r, const struct pl_stage *stage, const char *text, const char *where)
+{
+    static const char params[] = "params.", param[] = "param.";
+    char name[NAME_SHOWN + 1], var[PL_INPUT_VAR_BYTES];
+    const char *open, *close, *rest = text ? text : "";
+
+    while ((open = pl_param_text_open(rest)) != NULL) {
+        const struct pl_input *input;
+        const char *dot;
+        size_t len;
+
+        rest = open + 2;
+        close = strchr(open, '}');
+        len = close ? (size_t)(close - rest) : 0;
+        if (len == 0 || len > NAME_SHOWN)
+            continue;
+        memcpy(name, rest, len);
+        name[len] = '\0';
+        dot = strchr(name, '.');
+        input = named_input(stage, name, len);
+        if (dot && (strncmp(name, params, strlen(params)) == 0 || strncmp(name, param, strlen(param)) == 0))
+            pl_spec_warning(r, "${%s} is not replaced in %s: the value is in the variable %s", name, where,
+                            pl_param_var(dot + 1, var));
+        else if (input != NULL)
+            pl_spec_warning(r, "${%s} is not replaced in %s: the path of input \"%s\" is in the variable %s", name, where,
+                            input->name, pl_input_var(input->name, var));
+        else if (strcmp(name, "datum") == 0 && !has_own_datum(text))
+            pl_spec_warning(r, "${datum} is not replaced in %s: the datum's id is in the variable PL_DATUM_ID", where);
+    }
+}
+
 static void check_texts(struct spec_reader *r, const struct pl_stage *stage, const char *const *texts, size_t n)
 {
     size_t path_len = r->path.len;
@@ -414,6 +456,12 @@ void pl_spec_check_variables(struct spec_reader *r, size_t i)
     pl_spec_enter_key(r, "run");
     check_texts(r, stage, stage->run, stage->n_run);
     check_batch(r, stage);
+    pl_spec_leave(r, stage_len);
+    pl_spec_enter_key(r, "script");
+    check_script(r, stage, stage->script, "a script");
+    pl_spec_leave(r, stage_len);
+    pl_spec_enter_key(r, "stdin");
+    check_script(r, stage, stage->stdin_text, "standard input");
     pl_spec_leave(r, stage_len);
     pl_spec_enter_key(r, "on_error");
     pl_spec_enter_key(r, "run");

@@ -168,6 +168,44 @@ static void datum_in_a_command_is_warned_of(void **state)
     pl_spec_destroy(spec);
 }
 
+static void variables_in_a_script_are_warned_of(void **state)
+{
+    static const struct {
+        const char *text, *variable, *instead; /* NULL: no warning */
+    } cases[] = {
+        {"train --lr ${params.lr}", "${params.lr}", "the value is in the variable PL_PARAM_LR"},
+        {"train --lr ${param.lr}", "${param.lr}", "the value is in the variable PL_PARAM_LR"},
+        {"cp f ${datum}/", "${datum}", "the datum's id is in the variable PL_DATUM_ID"},
+        {"cp f ${r.stem}", "${r.stem}", "the path of input \"r\" is in the variable PL_INPUT_R"},
+        {"datum=$(basename $r); cp f ${datum}", NULL, NULL},
+        {"for datum in $r/*; do cp ${datum} $PL_OUT; done", NULL, NULL},
+        {"echo ${r} ${PL_PARAM_LR} ${x.y} ${r%.*} ${ ${}", NULL, NULL},
+    };
+    static const struct {
+        const char *before, *place, *where;
+    } fields[] = {{"\"script\": ", "script", "a script"}, {"\"run\": [\"sh\"], \"stdin\": ", "stdin", "standard input"}};
+    char text[1024], says[512];
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++)
+        for (size_t k = 0; k < PL_ARRAY_SIZE(fields); k++) {
+            struct pl_spec *spec = NULL;
+
+            (void)snprintf(text, sizeof text,
+                           "{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"cross\": [{\"repo\": \"r\"}, "
+                           "{\"params\": {\"lr\": [1]}}]}, %s\"%s\"}]}",
+                           fields[k].before, cases[i].text);
+            (void)snprintf(says, sizeof says, "stages[0].%s: %s is not replaced in %s: %s", fields[k].place,
+                           cases[i].variable ? cases[i].variable : "", fields[k].where,
+                           cases[i].variable ? cases[i].instead : "");
+            assert_int_equal(pl_spec_parse(text, strlen(text), "t.json", &given, &spec, &problems, NULL), 0);
+            assert_int_equal(problems.n_warnings, cases[i].variable != NULL);
+            if (cases[i].variable && strstr(problems.warnings[0].text, says) == NULL)
+                fail_msg("%s\nsays: %s", text, problems.warnings[0].text);
+            pl_spec_destroy(spec);
+        }
+}
+
 static void wrong_inputs_are_refused_in_words(void **state)
 {
     static const struct {
@@ -294,6 +332,7 @@ int main(void)
         cmocka_unit_test(what_a_datum_may_lack_is_not_named),
         cmocka_unit_test(variables_that_name_nothing_are_refused_with_what_exists),
         cmocka_unit_test(datum_in_a_command_is_warned_of),
+        cmocka_unit_test(variables_in_a_script_are_warned_of),
         cmocka_unit_test(what_is_told_apart_in_a_union_is_taken),
         cmocka_unit_test(wrong_inputs_are_refused_in_words),
     };
