@@ -200,24 +200,26 @@ static json_t *part_json(const struct pl_s3_part *p)
                      "sum_kind", (int)p->sum_kind, "sum", sum, "entry", hex);
 }
 
-/* Reads the line of a part. One without sum_kind, as older daemons wrote it, has a checksum of the kind `of_head`. */
+/* Reads the line of a part. One without sum_kind, as older daemons wrote it, has a checksum of the kind `of_head`; if that is
+ * none, it is not known what checked the part. */
 static int read_part(const json_t *o, enum pl_s3_sum_kind of_head, struct pl_s3_part *ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
     const char *md5, *sum, *entry;
     json_int_t at_us;
     struct pl_cursor c;
-    int number, sum_kind = (int)of_head, r;
+    int number, sum_kind = -1, r;
 
     if (json_unpack_ex((json_t *)(uintptr_t)o, NULL, JSON_STRICT, "{s:i, s:I, s:s, s?i, s:s, s:s}", "part", &number, "at_us",
                        &at_us, "md5", &md5, "sum_kind", &sum_kind, "sum", &sum, "entry", &entry) < 0 ||
-        sum_kind < 0 || sum_kind >= PL_S3_SUM_KINDS || (of_head && sum_kind != (int)of_head) || number < 1 ||
+        sum_kind < -1 || sum_kind >= PL_S3_SUM_KINDS || (of_head && sum_kind >= 0 && sum_kind != (int)of_head) || number < 1 ||
         number > (int)PL_S3_PARTS_MAX || strlen(md5) != 2 * sizeof ret->md5 || strlen(sum) > 2 * sizeof ret->sum ||
         strlen(sum) % 2 || !pl_hex_decode(md5, ret->md5, sizeof ret->md5) || !pl_hex_decode(sum, ret->sum, strlen(sum) / 2))
         return pl_err_set(err, PL_EFORMAT, "a line does not describe a part");
     ret->number = (unsigned)number;
     ret->at_us = at_us;
-    ret->sum_kind = (enum pl_s3_sum_kind)sum_kind;
+    ret->sum_kind = sum_kind < 0 ? of_head : (enum pl_s3_sum_kind)sum_kind;
+    ret->sum_unknown = sum_kind < 0 && !of_head;
     r = hex_read(entry, &bytes, err);
     c = pl_cursor_of(bytes.data, bytes.len);
     return r < 0 ? r : pl_entry_decode(&c, &ret->entry, err);

@@ -44,6 +44,7 @@ struct pl_s3_part {
     uint8_t md5[16];
     /* the checksum with which the part was checked or that was computed for it; if the head has a kind, it is of that */
     enum pl_s3_sum_kind sum_kind;
+    bool sum_unknown; /* an older daemon checked the part with a checksum whose kind it did not write */
     uint8_t sum[PL_S3_SUM_MAX_BYTES];
     struct pl_entry entry; /* file entry of the part's bytes; entry.size is the number of bytes */
 };

@@ -142,7 +142,7 @@ static int check_sums(const struct pl_s3_xml_node *node, const struct pl_s3_part
     const struct pl_s3_sum_info *has = pl_s3_sum_info(p->sum_kind);
     uint8_t bytes[PL_S3_SUM_MAX_BYTES];
 
-    for (const struct pl_s3_xml_node *c = node->first; c; c = c->next) {
+    for (const struct pl_s3_xml_node *c = node->first; c && !p->sum_unknown; c = c->next) {
         if (strncmp(c->name, "Checksum", 8) != 0 || !*c->text)
             continue;
         if (!has || !pl_streq(c->name, has->element))

@@ -253,6 +253,57 @@ static void uploads_end_with_their_repo(void **state)
     end(&k);
 }
 
+/* Its lines of parts become those of a daemon that did not write the kind of their checksum. */
+static void make_older(struct kept *k, const char *id)
+{
+    static const char kind[] = ",\"sum_kind\":0";
+    char path[4200], line[4096], json[4096] = "";
+    FILE *f, *older;
+
+    snprintf(path, sizeof path, "%s/%s.upload", k->dir, id);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(unlink(path), 0);
+    older = fopen(path, "w");
+    assert_non_null(older);
+    while (fgets(line, sizeof line, f)) {
+        char *at;
+
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(json, sizeof json, "%s", strchr(line, ' ') + 1);
+        at = strstr(json, kind);
+        if (at)
+            memmove(at, at + strlen(kind), strlen(at + strlen(kind)) + 1);
+        fprintf(older, "%016llx %s\n", (unsigned long long)pl_xxh64(json, strlen(json), 0), json);
+    }
+    assert_true(fclose(f) == 0 && fclose(older) == 0);
+    assert_true(strstr(json, "\"part\":1") && !strstr(json, "sum_kind"));
+}
+
+static void a_part_of_an_older_daemon_has_a_checksum_of_a_kind_that_is_not_known(void **state)
+{
+    struct pl_s3_part *parts = NULL;
+    struct pl_s3_upload *u;
+    struct kept k;
+    struct pl_err err;
+    char id[40];
+    size_t n;
+
+    (void)state;
+    begin(&k);
+    make(&k, "a", REPO, 0, id);
+    add_part(&k, id, pl_clock_wall_us());
+    pl_s3_upload_files_close(k.all);
+    make_older(&k, id);
+    assert_ok(pl_s3_upload_files_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
+    assert_ok(pl_s3_upload_find(k.all, "default", "r", "master", "k", id, &u, &err), &err);
+    assert_ok(pl_s3_upload_parts(u, &parts, &n, &err), &err);
+    assert_true(n == 1 && parts[0].sum_unknown && !parts[0].sum_kind);
+    free(parts);
+    pl_s3_upload_unref(u);
+    end(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +313,7 @@ int main(void)
         cmocka_unit_test(one_author_leaves_room_for_others),
         cmocka_unit_test(what_came_of_one_is_told_of_its_own_repo_alone),
         cmocka_unit_test(uploads_end_with_their_repo),
+        cmocka_unit_test(a_part_of_an_older_daemon_has_a_checksum_of_a_kind_that_is_not_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
