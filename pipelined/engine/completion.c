@@ -189,7 +189,8 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
     }
     /* the reason of a run that was killed is that of its jobs: the transaction reads it */
     if (a->run.state != PL_SCHED_KILLED && (failed || unrunnable))
-        snprintf(end->run_reason, sizeof end->run_reason, "%u job%s failed%s", failed, failed == 1 ? "" : "s",
+        snprintf(end->run_reason, sizeof end->run_reason, failed ? "%u job%s failed%s" : "%u job%s could not run",
+                 failed ? failed : unrunnable, (failed ? failed : unrunnable) == 1 ? "" : "s",
                  unrunnable ? ", others could not run" : "");
     snprintf(end->run_id, sizeof end->run_id, "%s", a->run.id);
     end->run = (struct pl_run_args){.id = end->run_id, .state = pl_sched_state_name(a->run.state), .reason = end->run_reason};

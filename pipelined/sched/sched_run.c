@@ -212,9 +212,9 @@ void pl_sched_run_close(struct pl_sched *s, struct run *run)
         return;
     if (run->states[PL_SCHED_FAILURE] > 0)
         state = PL_SCHED_FAILURE;
-    else if (run->states[PL_SCHED_KILLED] > 0) /* without a failure, a job is unrunnable only because another one was killed */
+    else if (run->states[PL_SCHED_KILLED] > 0) /* without a failure, jobs are unrunnable because another one was killed */
         state = PL_SCHED_KILLED;
-    else if (run->states[PL_SCHED_UNRUNNABLE] > 0)
+    else if (run->states[PL_SCHED_UNRUNNABLE] > 0) /* the pipeline of that other job was deleted before a restart */
         state = PL_SCHED_FAILURE;
     pl_sched_wait_reason_run(s, run, state);
     pl_sched_run_free(s, run);

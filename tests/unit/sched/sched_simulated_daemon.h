@@ -531,6 +531,12 @@ static inline void do_run_state(struct life *l, const struct pl_sched_action *a)
     for (int i = 0; i < PL_SCHED_STATES; i++)
         MUST(&l->w, states[i] == a->run.jobs[i], "%u jobs are %s, not %u", states[i], pl_sched_state_name((enum pl_sched_state)i),
              a->run.jobs[i]);
+    MUST(&l->w,
+         a->run.state == (states[PL_SCHED_FAILURE]      ? PL_SCHED_FAILURE
+                          : states[PL_SCHED_KILLED]     ? PL_SCHED_KILLED
+                          : states[PL_SCHED_UNRUNNABLE] ? PL_SCHED_FAILURE
+                                                        : PL_SCHED_SUCCESS),
+         "a run ended as %s", pl_sched_state_name(a->run.state));
     MUST(&l->w, states[PL_SCHED_CREATED] + states[PL_SCHED_STARTING] + states[PL_SCHED_RUNNING] + states[PL_SCHED_FINISHING] == 0,
          "a run ended before its jobs");
 }
