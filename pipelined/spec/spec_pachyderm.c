@@ -10,7 +10,7 @@
 
 #define PACHYDERM_TRIES 3
 
-/* Fields of Pachyderm that have no counterpart here yet. "NAME" is refused with every value; "NAME=" is accepted if its
+/* Fields of Pachyderm that have no counterpart here yet. "NAME" is refused with every value that is_absent is not; "NAME=" is accepted if its
  * value is zero (is_zero), "NAME=WORD" also if it is this word: that says the same as leaving it out, and programs that
  * write a whole spec write it. */
 static const char later_of_file[] =
@@ -83,7 +83,7 @@ static bool is_no_amount(const json_t *value)
 
     if (text == NULL)
         return json_is_number(value) && json_number_value(value) == 0;
-    return isdigit((unsigned char)*text) && strtod(text, &end) == 0 && strlen(end) <= 2;
+    return isdigit((unsigned char)*text) && strtod(text, &end) == 0 && end[strspn(end, "smkMGTPEi")] == '\0';
 }
 
 /* True for false, 0, and an object whose members all are zero or absent. */
@@ -133,7 +133,8 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
             if (pl_streq(fields[i].name, name))
                 field = &fields[i];
         missing = find_later(name, later);
-        if (pl_streq(key, "$schema") || is_absent(member) || (missing != NULL && is_default(missing, member)))
+        if (pl_streq(key, "$schema") || json_is_null(member) || ((field != NULL || missing != NULL) && is_absent(member)) ||
+            (missing != NULL && is_default(missing, member)))
             continue;
         pl_spec_enter_key(r, key);
         if (!pl_streq(key, name) && json_object_get(value, name) != NULL && !json_is_null(json_object_get(value, name)))
@@ -248,7 +249,7 @@ static void map_stdin(struct spec_reader *r, json_t *value, json_t *to, const ch
     }
     if (e < 0 || pl_buf_str(&text) == NULL)
         r->failed = PL_ENOMEM;
-    else if (json_array_size(value) > 0)
+    else
         set(r, to, key, json_stringn((const char *)text.data, text.len));
 }
 
@@ -280,10 +281,6 @@ static void map_err_cmd(struct spec_reader *r, json_t *value, json_t *to, const 
 {
     json_t *command = json_object();
 
-    if (json_array_size(value) == 0 && json_is_array(value)) {
-        json_decref(command);
-        return;
-    }
     map_texts(r, value, command, "run");
     set(r, to, key, command);
 }
@@ -478,7 +475,7 @@ static void map_glob(struct spec_reader *r, json_t *value, json_t *to, const cha
     size_t len;
     int e = 0;
 
-    if (text == NULL || text[0] == '\0') {
+    if (text == NULL) {
         pl_spec_problem_value(r, value, "a glob such as \"/\" or \"/*\"");
         return;
     }
