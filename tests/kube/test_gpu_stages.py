@@ -93,7 +93,7 @@ def test_presets_leave_it_to_their_schedulers_what_there_is(world):  # noqa: F81
     began = {preset: begin(one, preset, "cp /pfs/in/f /pfs/out/f", gpu=shares("custom", preset=preset, values=values)) for preset, (values, _, _) in PRESETS.items()}
     for preset, (_, marks, words) in PRESETS.items():
         says(one, began[preset], preset, words)
-        pod, = one.pods(preset)
+        pod, = kit.wait_until(lambda of=preset: one.pods(of), f"the pod of {preset}")
         marked = {**pod["metadata"]["labels"], **pod["metadata"]["annotations"]}
         assert {key: marked.get(key) for key in marks} == marks, pod["metadata"]
     hami, volcano = ({name.partition("/")[2]: count for name, count in limits(one.pods(preset)[0]).items() if "/" in name} for preset in ("hami", "volcano"))
