@@ -48,3 +48,15 @@ def test_a_repo_of_another_project_is_named_with_it(project):
     project.stages({"name": "s", "input": {"repo": f"{other.name}/data", "glob": "/*.png"}, "run": ["true"]})
     said = project.d.ctl("put", "file", f"{other.name}/data@master:/x", "-f", "-", "--wait", stdin=b"1").err
     assert f'none of the 1 file of repo "{other.name}/data"' in said, said
+
+
+def test_the_reason_goes_when_something_matches_and_names_the_right_input(project):
+    project.repo("in", "empty").stages({"name": "s", "input": {"cross": [{"repo": "in", "glob": "/*"}, {"repo": "empty", "glob": "/*"}]}, "run": ["true"]})
+    project.commit("empty", {"x": "1"})
+    project.d.ctl("--project", project.name, "delete", "file", "empty@master:/x")
+    run = project.run("in", {"a": "1"})
+    assert run["job"]["s"]["reason"] == 'input "empty": repo "empty" has no files in branch "master"'
+    run = project.run("in", {"b": "1"})  # planned from the job before
+    assert run["job"]["s"]["reason"] == 'input "empty": repo "empty" has no files in branch "master"'
+    run = project.run("empty", {"x": "1"})
+    assert (run["job"]["s"]["state"], run["job"]["s"]["reason"]) == ("success", "")
