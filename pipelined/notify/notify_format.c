@@ -159,7 +159,7 @@ json_t *pl_notify_s3_record(const struct pl_notify_message *m, const char *path,
         return NULL;
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s}, s:{s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:{s:s, s:{s:s}, s:s}, s:o}}",
-                     "eventVersion", "2.1", "eventSource", "aws:s3", "awsRegion", "us-east-1", "eventTime", when, "eventName",
+                     "eventVersion", "2.1", "eventSource", "aws:s3", "awsRegion", "eu-central-1", "eventTime", when, "eventName",
                      removed ? "ObjectRemoved:Delete" : "ObjectCreated:Put", "userIdentity", "principalId", "pipelined",
                      "requestParameters", "sourceIPAddress", "", "responseElements", "x-amz-request-id", m->delivery,
                      "x-amz-id-2", pl_json_str(m->data, "commit"), "s3", "s3SchemaVersion", "1.0", "configurationId", m->rule,

@@ -274,7 +274,7 @@ const char *pl_sigv4_claim_payload(const struct pl_sigv4_claim *c, const struct 
         return value != NULL ? value : PL_SIGV4_EMPTY_SHA256;
     if (value != NULL && pl_sigv4_claim_signs(c, "x-amz-content-sha256"))
         return value;
-    value = pl_sigv4_pair_find(q->query, q->n_query, "X-Amz-Content-Sha256");
+    value = pl_sigv4_header_find(q->query, q->n_query, "x-amz-content-sha256"); /* in any case, as headers in the query */
     return value != NULL ? value : PL_SIGV4_UNSIGNED;
 }
 

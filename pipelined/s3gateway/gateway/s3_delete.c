@@ -214,6 +214,7 @@ int pl_s3_delete_objects(struct pl_s3_request *q, struct pl_err *err)
     }
     if (r < 0)
         return r;
+    /* a key whose object another client replaces by a folder of that name meanwhile loses the folder */
     if (m->n)
         return pl_s3_write(q, m->ops, m->n, false, many_done, err);
     r = answer_many(q, m, "");
