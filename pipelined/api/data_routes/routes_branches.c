@@ -141,8 +141,7 @@ static const struct pl_api_route routes[] = {
      .summary =
          "Deletes a branch; refused while a stage reads it, unless force. Its commits stay, but for `commits` of them that "
          "the repo's rule no longer keeps without it, and `open_commits` with `operations` that were started on it can no longer "
-         "be "
-         "finished. With `dry_run` it only says how many.",
+         "be finished. With `dry_run` it only says how many.",
      .query = "force:boolean dry_run:boolean", .reply = "DeleteLoss"},
 };
 static const struct pl_api_schema schemas[] = {

@@ -206,7 +206,7 @@ int pl_api_stage_check(struct pl_conn *c, const char *project, const char *stage
                        " UNION ALL SELECT 1 FROM job WHERE project = ?1 AND stage = ?2 LIMIT 1",
                        "ss", project, stage);
 
-    return r == PL_ENOTFOUND ? pl_err_set(err, r, "there is no stage \"%s\" in project \"%s\"", stage, project) : r;
+    return r == PL_ENOTFOUND ? pl_err_set(err, r, "there is no stage \"%s\" in project %s", stage, project) : r;
 }
 
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,

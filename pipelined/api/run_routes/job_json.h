@@ -69,7 +69,7 @@ json_t *pl_run_row_json(const struct pl_rows *rows);
 PL_MUST_CHECK
 int pl_api_stage_check(struct pl_conn *c, const char *project, const char *stage, struct pl_err *err);
 /* Finds a job's row id. `run` may be a prefix of an id, among the runs in which the stage has jobs, or "" for
- * the stage's newest job. PL_ENOTFOUND names stage and run, and does not reveal whether the run exists (or there is no such stage);
+ * the stage's newest job. PL_ENOTFOUND: there is no such stage, or it has no such job; it does not reveal whether the run exists;
  * PL_ECONFLICT: ambiguous prefix. */
 PL_MUST_CHECK
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
