@@ -8,6 +8,7 @@ import by_path
 import pytest
 
 import servers
+from gateway import Gateway
 
 by_path.load("tls_kit", "daemon/tls_kit.py")
 by_path.load("slow_request", "daemon/slow_request.py")
@@ -33,6 +34,18 @@ def flushed(daemon, repo, commit):
     """Ends the commit in which puts gather: its window is long, so that it does not end between two puts of a step."""
     daemon.post(f"/repos/default/{repo}/branches/master/flush")
     finished(daemon, repo, commit)
+
+
+@pytest.fixture
+def gate(shared):
+    """The gateway of the file's daemon, whose DAEMON_OPTIONS have --s3-listen."""
+    return Gateway(shared)
+
+
+@pytest.fixture
+def s3(gate):
+    """boto3 against it."""
+    return gate.client()
 
 
 @pytest.fixture(scope="session", params=NAMES)

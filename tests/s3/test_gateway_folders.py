@@ -5,19 +5,8 @@ import botocore.exceptions
 import pytest
 
 from conftest import flushed
-from gateway import Gateway
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
-
-
-@pytest.fixture
-def gate(shared):
-    return Gateway(shared)
-
-
-@pytest.fixture
-def s3(gate):
-    return gate.client()
 
 
 @pytest.fixture

@@ -19,16 +19,6 @@ DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0", "--s3-cors", "https://page.examp
 
 
 @pytest.fixture
-def gate(shared):
-    return Gateway(shared)
-
-
-@pytest.fixture
-def s3(gate):
-    return gate.client()
-
-
-@pytest.fixture
 def bucket(request, s3):
     name = request.node.name.removeprefix("test_")[:36].split("[")[0].rstrip("_") + secrets.token_hex(4)
     s3.create_bucket(Bucket=name)

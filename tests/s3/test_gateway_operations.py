@@ -8,7 +8,6 @@ import botocore.session
 import pytest
 
 from conftest import sh
-from gateway import Gateway
 
 DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
 
@@ -49,16 +48,6 @@ def model():
 
 
 OPERATIONS = model()
-
-
-@pytest.fixture
-def gate(shared):
-    return Gateway(shared)
-
-
-@pytest.fixture
-def s3(gate):
-    return gate.client()
 
 
 @pytest.fixture

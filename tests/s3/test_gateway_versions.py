@@ -12,11 +12,6 @@ DAEMON_OPTIONS = ["--s3-listen", "127.0.0.1:0"]
 
 
 @pytest.fixture
-def s3(shared):
-    return Gateway(shared).client()
-
-
-@pytest.fixture
 def bucket(shared, s3):
     name = f"versions{secrets.token_hex(4)}"
     s3.create_bucket(Bucket=name)
